@@ -1,0 +1,58 @@
+# Every command works on a bare machine with Python 3.11, make and a package registry.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+
+$(BIN)/modegate: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q -e '.[demo]'
+	@touch $@
+
+$(BIN)/pytest: pyproject.toml $(BIN)/modegate
+	$(BIN)/pip install -q -e '.[dev]'
+	@touch $@
+
+.PHONY: install
+install: $(BIN)/pytest ## Install modegate and its tools into .venv
+
+.PHONY: run
+run: $(BIN)/modegate ## Run the proxy with policies.yaml (ARGS="--upstream URL")
+	$(BIN)/modegate serve --policies policies.yaml $(ARGS)
+
+.PHONY: demo
+demo: $(BIN)/modegate ## See an agent held in plan mode, offline, in under two minutes
+	$(BIN)/modegate demo $(ARGS)
+
+.PHONY: fmt
+fmt: $(BIN)/pytest ## Format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.PHONY: check
+check: $(BIN)/pytest ## Lint, types, and the rules on imports
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: test
+test: $(BIN)/pytest ## Run the tests (ARGS="-k name")
+	scripts/needs redis-server
+	$(BIN)/pytest $(ARGS)
+
+.PHONY: agents
+agents: $(BIN)/pytest ## Run real agents through modegate: opencode, qwen-code, mini-swe-agent
+	$(BIN)/python scripts/agents.py $(ARGS)
+
+.PHONY: bench
+bench: $(BIN)/pytest ## Measure added latency and throughput as ratios to nginx
+	scripts/needs nginx gcc
+	$(BIN)/python bench/run.py $(ARGS)
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -1,0 +1,1 @@
+"""The ACP endpoint of modegate: where people flip modes and approve plans."""

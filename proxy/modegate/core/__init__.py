@@ -1,0 +1,1 @@
+"""What decides: pure functions and state machines, no await, clock, randomness, I/O or logging."""

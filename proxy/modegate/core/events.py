@@ -1,0 +1,198 @@
+"""What a session's log holds: one frozen dataclass for each event type, to and from JSON.
+
+On disk an event is an envelope `{v, type, at, by, data}`; the store gives each a `seq`. `at` is
+milliseconds since the epoch. An event that this version does not know becomes `Unknown`; whether that
+matters is decided by the fold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+
+from modegate.core.ids import CallId, Lane, ModeId, Seq, SessionId, StepId, ToolName
+
+VERSION = 1
+"""Raised when an old reader could misread a new event; readers refuse what is newer."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOpen:
+    """`session/open`: who the agent is and how its session was identified."""
+
+    agent: str
+    path: str
+    how: str
+    parent: SessionId | None = None
+    derived: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ModeSet:
+    """`mode/set`: the whole value; the last one wins."""
+
+    mode: ModeId
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHeader:
+    """`request/header`: what the first step of a lane in a mode showed the model."""
+
+    lane: Lane
+    mode: str
+    policy: str
+    tools: tuple[ToolName, ...]
+    section: str
+    """First 16 hex digits of the section's SHA-256; empty where none was added."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHeaderDelta:
+    """`request/header-delta`: how a step's assembly differs from the lane's last header."""
+
+    lane: Lane
+    mode: str
+    policy: str
+    added: tuple[ToolName, ...]
+    removed: tuple[ToolName, ...]
+    section: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallJudged:
+    """`call/judged`: one call of a model and its verdict."""
+
+    step: StepId
+    call: CallId
+    tool: ToolName
+    arguments: str
+    """First 16 hex digits of the SHA-256 of the arguments; never the arguments."""
+    verdict: Literal["release", "answer", "ask"]
+    rule: str
+    mode: ModeId
+    mode_seq: Seq
+    policy: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A stretch of what the client got of one hop: text, reasoning, or released calls."""
+
+    kind: str
+    """`text`, `calls`, or the name of the reasoning field."""
+    length: int
+    """Characters; for `calls` how many calls."""
+    hash: str
+    calls: tuple[CallId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WithheldHop:
+    """One hop of a withheld exchange: what the client got of it, and where its bodies are."""
+
+    segments: tuple[Segment, ...]
+    blob: str
+    """Reference to the stored bodies; empty for a hop of which nothing was withheld."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnWithheld:
+    """`turn/withheld`: calls and answers that the agent never saw, and where they belong."""
+
+    step: StepId
+    before: str
+    """Key of the history item in front of the answer."""
+    answer: str
+    """Key of the answer as the client will send it back."""
+    hops: tuple[WithheldHop, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """An event of a type or a version that this version of modegate does not know."""
+
+    type: str
+    v: int
+
+
+Event = (
+    SessionOpen | ModeSet | RequestHeader | RequestHeaderDelta | CallJudged | TurnWithheld | Unknown
+)
+
+TYPES: dict[str, type[Any]] = {
+    "session/open": SessionOpen,
+    "mode/set": ModeSet,
+    "request/header": RequestHeader,
+    "request/header-delta": RequestHeaderDelta,
+    "call/judged": CallJudged,
+    "turn/withheld": TurnWithheld,
+}
+NAMES: dict[type[Any], str] = {cls: name for name, cls in TYPES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An event ready to be appended: when, by whom, what."""
+
+    at: int
+    by: str
+    """`agent`, `policy`, `gate`, or `person:` and the way it came (`person:cli`, `person:control`)."""
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """An event as the log holds it."""
+
+    seq: Seq
+    at: int
+    by: str
+    event: Event
+
+
+class _Envelope(msgspec.Struct):
+    v: int
+    type: str
+    at: int
+    by: str
+    data: msgspec.Raw
+
+
+_decode_envelope = msgspec.json.Decoder(_Envelope).decode
+
+
+def encode(entry: Entry) -> bytes:
+    """Give the envelope that a store keeps."""
+    name = NAMES[type(entry.event)]
+    return msgspec.json.encode(
+        {"v": VERSION, "type": name, "at": entry.at, "by": entry.by, "data": entry.event}
+    )
+
+
+def decode(seq: Seq, envelope: bytes) -> Record:
+    """Read a stored envelope; what cannot be understood becomes `Unknown`."""
+    try:
+        head = _decode_envelope(envelope)
+    except msgspec.MsgspecError:
+        return Record(seq, 0, "", Unknown("", VERSION + 1))
+    event: Event = Unknown(head.type, head.v)
+    cls = TYPES.get(head.type)
+    if cls is not None and head.v <= VERSION:
+        try:
+            event = msgspec.json.decode(head.data, type=cls)
+        except msgspec.MsgspecError:
+            event = Unknown(head.type, VERSION + 1)
+    return Record(seq, head.at, head.by, event)
+
+
+def to_json(record: Record) -> dict[str, Any]:
+    """Give the form that people and the control API see: `{seq, type, at, by, data}`."""
+    event = record.event
+    if isinstance(event, Unknown):
+        name, data = event.type, {}
+    else:
+        name, data = NAMES[type(event)], msgspec.to_builtins(event)
+    return {"seq": record.seq, "type": name, "at": record.at, "by": record.by, "data": data}

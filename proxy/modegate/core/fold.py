@@ -1,0 +1,176 @@
+"""From a log to a state: `fold(state, record) -> state`, one table, no other way.
+
+The mode in force of a session is `State.mode` and nothing else. A state folded from a checkpoint
+equals the state folded from the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+
+from modegate.core.events import (
+    CallJudged,
+    ModeSet,
+    Record,
+    RequestHeader,
+    RequestHeaderDelta,
+    SessionOpen,
+    TurnWithheld,
+    Unknown,
+    VERSION,
+)
+from modegate.core.ids import DEFAULT_MODE, Lane, ModeId, Seq, ToolName
+
+MAX_LANES = 256
+"""Lanes kept; a session with more has its oldest forgotten, whose next step writes a header anew."""
+
+MAX_WITHHELD = 1_000
+"""Withheld turns kept; agents compact long before."""
+
+BINDING = ("mode/", "approval/", "turn/", "answer/")
+"""An unknown event of these kinds could carry a rule, so it makes the session unreadable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The last assembly of a lane."""
+
+    mode: str
+    policy: str
+    tools: tuple[ToolName, ...]
+    section: str
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """All that is known of a session."""
+
+    seq: Seq = Seq(0)
+    mode: ModeId = DEFAULT_MODE
+    mode_seq: Seq = Seq(0)
+    """Where the mode in force was set; 0 if never."""
+    set_by_person: bool = False
+    """A person has set this session's own mode, so that it no longer follows its parent's."""
+    left: Mapping[ModeId, int] = field(default_factory=dict)
+    """When each mode other than default was last left, in milliseconds since the epoch."""
+    opened: SessionOpen | None = None
+    lanes: Mapping[Lane, Header] = field(default_factory=dict)
+    withheld: tuple[TurnWithheld, ...] = ()
+    unreadable: str | None = None
+    """Why the log cannot be trusted, or None."""
+
+    @property
+    def ever_gated(self) -> bool:
+        """Whether the session was ever in a mode other than default, by its own log."""
+        return self.mode != DEFAULT_MODE or bool(self.left) or bool(self.lanes)
+
+
+def _open(state: State, _record: Record, event: SessionOpen) -> State:
+    # The first one counts: a parent is claimed once.
+    return state if state.opened else replace(state, opened=event)
+
+
+def _mode_set(state: State, record: Record, event: ModeSet) -> State:
+    left = dict(state.left)
+    if state.mode not in (DEFAULT_MODE, event.mode):
+        left[state.mode] = record.at
+    return replace(
+        state,
+        mode=event.mode,
+        mode_seq=record.seq,
+        left=left,
+        set_by_person=state.set_by_person or record.by.startswith("person:"),
+    )
+
+
+def _lane(state: State, lane: Lane, header: Header) -> State:
+    lanes = {name: kept for name, kept in state.lanes.items() if name != lane}
+    lanes[lane] = header
+    while len(lanes) > MAX_LANES:
+        del lanes[next(iter(lanes))]
+    return replace(state, lanes=lanes)
+
+
+def _header(state: State, _record: Record, event: RequestHeader) -> State:
+    return _lane(state, event.lane, Header(event.mode, event.policy, event.tools, event.section))
+
+
+def _header_delta(state: State, _record: Record, event: RequestHeaderDelta) -> State:
+    last = state.lanes.get(event.lane)
+    kept = tuple(t for t in (last.tools if last else ()) if t not in event.removed)
+    header = Header(event.mode, event.policy, kept + event.added, event.section)
+    return _lane(state, event.lane, header)
+
+
+def _judged(state: State, _record: Record, _event: CallJudged) -> State:
+    return state
+
+
+def _withheld(state: State, _record: Record, event: TurnWithheld) -> State:
+    return replace(state, withheld=(*state.withheld, event)[-MAX_WITHHELD:])
+
+
+def _unknown(state: State, record: Record, event: Unknown) -> State:
+    if event.v <= VERSION and not event.type.startswith(BINDING):
+        return state
+    why = (
+        f"event {record.seq} is of type {event.type!r}, version {event.v}, which is not known here"
+    )
+    return replace(state, unreadable=state.unreadable or why)
+
+
+TRANSITIONS: dict[type[Any], Callable[[State, Record, Any], State]] = {
+    SessionOpen: _open,
+    ModeSet: _mode_set,
+    RequestHeader: _header,
+    RequestHeaderDelta: _header_delta,
+    CallJudged: _judged,
+    TurnWithheld: _withheld,
+    Unknown: _unknown,
+}
+
+
+def fold(state: State, record: Record) -> State:
+    """Apply one record.
+
+    Raises:
+        ValueError: the record does not come after what the state has seen.
+    """
+    if record.seq <= state.seq:
+        raise ValueError(f"record {record.seq} does not come after {state.seq}")
+    folded = TRANSITIONS[type(record.event)](state, record, record.event)
+    return replace(folded, seq=record.seq)
+
+
+def fold_all(records: Iterable[Record], state: State | None = None) -> State:
+    """Fold many records, from the start or from a given state."""
+    folded = state or State()
+    for record in records:
+        folded = fold(folded, record)
+    return folded
+
+
+_decode_state = msgspec.json.Decoder(State).decode
+CHECKPOINT_VERSION = 1
+"""Part of the key under which a checkpoint is stored, so that a changed `State` folds from the start."""
+
+
+def dump_state(state: State) -> bytes:
+    """Give a checkpoint."""
+    return msgspec.json.encode(state)
+
+
+def load_state(checkpoint: bytes) -> State:
+    """Read a checkpoint.
+
+    Raises:
+        ValueError: it is not one.
+    """
+    try:
+        return _decode_state(checkpoint)
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"not a checkpoint: {error}") from error

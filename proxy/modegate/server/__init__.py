@@ -1,0 +1,1 @@
+"""What does: one thin file for each outside thing; every decision is made in `modegate.core`."""
