@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from modegate.core.events import (
+    VERSION,
     CallJudged,
     ModeSet,
     Record,
@@ -21,7 +22,6 @@ from modegate.core.events import (
     SessionOpen,
     TurnWithheld,
     Unknown,
-    VERSION,
 )
 from modegate.core.ids import DEFAULT_MODE, Lane, ModeId, Seq, ToolName
 
