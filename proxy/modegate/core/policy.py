@@ -3,6 +3,10 @@
 A `Policy` is immutable and named by the hash of its meaning. `judge` reads the rules of one mode: the
 first that matches wins, and where none matches the call is not released (deny by default). Names match
 by code point: exact, case-sensitive, anchored at both ends.
+
+Two things here are stricter than "first match wins" alone. A call of the exit tool is never released by
+a rule, because only a person leaves a mode. A call whose arguments cannot be read does not slip past a
+`deny` or `ask` with a `when` to an `allow` behind it.
 """
 
 from __future__ import annotations
@@ -12,7 +16,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
+from modegate.core.globs import glob_matches
 from modegate.core.ids import LOCAL, ModeId, Tenant, ToolName
+
+EXIT_TOOL = ToolName("exit_plan_mode")
+"""The tool that asks a person to end the mode; no rule covers it, not even `*`."""
 
 
 class Verdict(StrEnum):
@@ -33,7 +41,7 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What one argument must be: exactly one of the fields is set."""
+    """What one argument must be: `one_of` or `glob` if set, else `equals` (where None means null)."""
 
     equals: Any = None
     one_of: tuple[Any, ...] | None = None
@@ -55,6 +63,8 @@ class Rule:
     effect: Effect
     pattern: str
     when: When | None = None
+    at: int | None = None
+    """Its index in the file's `tools`, for messages; None: its place among the rules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +155,82 @@ class Judgement:
 
 def judge(mode: Mode, call: ToolCall) -> Judgement:
     """Give the verdict of one mode on one call."""
-    raise NotImplementedError
+    if call.name == EXIT_TOOL:
+        reason = f"{EXIT_TOOL} is handled by the mode's exit: a person decides, never a rule"
+        return Judgement(Verdict.ANSWER, "exit", reason)
+    unmet = ""
+    for index, rule in enumerate(mode.rules):
+        if not glob_matches(rule.pattern, call.name):
+            continue
+        if rule.when is None or _holds(rule.when, call.arguments):
+            return _apply(rule, _label(rule, index))
+        unmet = unmet or _label(rule, index)
+        if call.arguments is None and rule.effect is not Effect.ALLOW:
+            reason = f"{unmet} depends on the arguments, and they cannot be read"
+            return Judgement(Verdict.ANSWER, unmet, reason)
+    if unmet:
+        reason = f"{unmet} covers {call.name!r} only with other arguments"
+    else:
+        reason = f"no rule of mode {mode.id!r} covers {call.name!r}"
+    return Judgement(Verdict.ANSWER, "no rule", reason)
 
 
 def may_offer(mode: Mode, name: ToolName) -> bool:
-    """Tell whether a tool of this name may be shown to the model: some call of it could be allowed or asked for."""
-    raise NotImplementedError
+    """Tell whether a tool of this name may be shown to the model.
+
+    It may if some call of it could be allowed or asked for. The exit tool is offered by the mode's exit.
+    """
+    if name == EXIT_TOOL:
+        return False
+    for rule in mode.rules:
+        if glob_matches(rule.pattern, name):
+            if rule.effect is not Effect.DENY:
+                return True
+            if rule.when is None:
+                return False
+    return False
+
+
+_VERDICTS = {
+    Effect.ALLOW: (Verdict.RELEASE, "allowed by"),
+    Effect.ASK: (Verdict.ASK, "a person decides, by"),
+    Effect.DENY: (Verdict.ANSWER, "denied by"),
+}
+
+
+def _apply(rule: Rule, label: str) -> Judgement:
+    verdict, why = _VERDICTS[rule.effect]
+    return Judgement(verdict, label, f"{why} {label}")
+
+
+def _label(rule: Rule, index: int) -> str:
+    place = index if rule.at is None else rule.at
+    return f'tools[{place}] {rule.effect} "{rule.pattern}"'
+
+
+def _holds(when: When, arguments: Mapping[str, Any] | None) -> bool:
+    if arguments is None:
+        return False
+    if not when.others_any and not arguments.keys() <= when.conditions.keys():
+        return False
+    return all(
+        name in arguments and _meets(condition, arguments[name])
+        for name, condition in when.conditions.items()
+    )
+
+
+def _meets(condition: Condition, value: Any) -> bool:
+    if condition.glob is not None:
+        return isinstance(value, str) and glob_matches(condition.glob, value)
+    if condition.one_of is not None:
+        return any(_same(wanted, value) for wanted in condition.one_of)
+    return _same(condition.equals, value)
+
+
+def _same(wanted: Any, value: Any) -> bool:
+    """Compare as JSON does: 1 and 1.0 are one number; true is not 1, and "1" is not 1."""
+    if isinstance(wanted, bool) or isinstance(value, bool):
+        return wanted is value
+    if isinstance(wanted, int | float) and isinstance(value, int | float):
+        return wanted == value
+    return type(wanted) is type(value) and bool(wanted == value)
