@@ -1,0 +1,294 @@
+"""What the benchmark starts and measures: the mock model, nginx, modegate, and the load generator.
+
+Each process is pinned to a core from its first instruction, dies with the benchmark, and is ended by its own
+process group: nothing that the benchmark did not start is touched.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+CACHE = HERE.parent / ".bench"
+_PR_SET_PDEATHSIG = 1
+
+
+class BenchError(Exception):
+    """The benchmark cannot run, or what it measured means nothing; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cores:
+    """Where the proxies run, and where the mock and the load generator do."""
+
+    proxy: int
+    rest: int
+
+    @classmethod
+    def choose(cls) -> Cores:
+        """Take the first two cores this process may use; one core serves for both if need be."""
+        usable = sorted(os.sched_getaffinity(0))
+        return cls(usable[0], usable[1] if len(usable) > 1 else usable[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A running server: its port, its process and how long it took to become ready."""
+
+    name: str
+    port: int
+    pid: int
+    ready_seconds: float
+
+
+def compile_tool(name: str) -> Path:
+    """Build `name`.c with gcc -O2 into .bench/, unless that is newer than the source.
+
+    Raises:
+        BenchError: gcc is missing or does not accept the source.
+    """
+    source, binary = HERE / f"{name}.c", CACHE / name
+    if binary.exists() and binary.stat().st_mtime >= source.stat().st_mtime:
+        return binary
+    compiler = shutil.which("gcc")
+    if compiler is None:
+        raise BenchError("gcc is missing: install it (scripts/needs gcc) and try again")
+    CACHE.mkdir(exist_ok=True)
+    fresh = CACHE / f"{name}.{os.getpid()}"
+    command = [compiler, "-O2", "-Wall", "-std=gnu11", "-o", str(fresh), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode:
+        raise BenchError(f"gcc failed on {source.name}:\n{done.stderr[-2000:]}")
+    return fresh.rename(binary)
+
+
+def free_port() -> int:
+    """Return a loopback port that nothing listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def call(
+    method: str, url: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+) -> bytes:
+    """Make one request outside the measurement and return the body of a 2xx answer.
+
+    Raises:
+        BenchError: any other answer, or none.
+    """
+    request = urllib.request.Request(url, data=body, headers=dict(headers or {}), method=method)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(request, timeout=20) as answer:
+            content: bytes = answer.read()
+            return content
+    except urllib.error.HTTPError as error:
+        raise BenchError(f"{method} {url}: {error.code} {error.read(300)!r}") from error
+    except OSError as error:
+        raise BenchError(f"{method} {url}: {error}") from error
+
+
+def _pinned(core: int) -> Callable[[], None]:
+    """Return what a child does before exec: move to its core, and die when the benchmark dies."""
+    libc = ctypes.CDLL(None)
+
+    def prepare() -> None:
+        os.sched_setaffinity(0, {core})
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+    return prepare
+
+
+@contextmanager
+def _process(
+    command: list[str], core: int, log: Path, env: dict[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a command in its own process group until the block is left."""
+    with log.open("wb") as output:
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=log.parent,
+            env=env,
+            start_new_session=True,
+            preexec_fn=_pinned(core),
+        )
+    try:
+        yield child
+    finally:
+        _end(child)
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """End a process group that we started: ask, wait, then kill. The leader is not reaped before."""
+    for signum, patience in ((signal.SIGTERM, 5), (signal.SIGKILL, 5)):
+        try:
+            os.killpg(child.pid, signum)
+            child.wait(patience)
+        except (ProcessLookupError, subprocess.TimeoutExpired):
+            continue
+        return
+
+
+def _wait_ready(
+    child: subprocess.Popen[bytes], log: Path, probe: Callable[[], object], seconds: float
+) -> float:
+    """Call `probe` until it raises no BenchError; return the seconds that it took."""
+    began = time.monotonic()
+    while True:
+        try:
+            probe()
+            return time.monotonic() - began
+        except BenchError as error:
+            if child.poll() is None and time.monotonic() - began < seconds:
+                time.sleep(0.02)
+                continue
+            end = log.read_text(errors="replace")[-1500:]
+            state = "is not ready" if child.returncode is None else f"ended with {child.returncode}"
+            raise BenchError(f"{log.stem} {state}: {error}\n{end}") from error
+
+
+@contextmanager
+def mock(folder: Path, core: int) -> Iterator[Server]:
+    """Run the mock model."""
+    port, log = free_port(), folder / "mock.log"
+    with _process([str(compile_tool("mock")), str(port)], core, log) as child:
+        took = _wait_ready(child, log, lambda: call("GET", f"http://127.0.0.1:{port}/stats"), 5)
+        yield Server("direct", port, child.pid, took)
+
+
+@contextmanager
+def nginx(folder: Path, core: int, upstream: int) -> Iterator[Server]:
+    """Run nginx in front of the mock, with the settings of bench/nginx.conf."""
+    binary = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
+    if binary is None:
+        raise BenchError("nginx is missing: install it (scripts/needs nginx) and try again")
+    port, log, config = free_port(), folder / "nginx.log", folder / "nginx.conf"
+    text = (HERE / "nginx.conf").read_text()
+    for place, value in (("FOLDER", folder), ("UPSTREAM", upstream), ("PORT", port)):
+        text = text.replace(f"@{place}@", str(value))
+    config.write_text(text)
+    with _process([binary, "-c", str(config), "-e", "stderr"], core, log) as child:
+        took = _wait_ready(child, log, lambda: call("GET", f"http://127.0.0.1:{port}/stats"), 5)
+        yield Server("nginx", port, child.pid, took)
+
+
+@contextmanager
+def modegate(
+    folder: Path, core: int, upstream: int, *, command: Path, policies: Path
+) -> Iterator[Server]:
+    """Run `modegate serve` in front of the mock, with the session bench-plan in plan mode."""
+    if not command.exists():
+        raise BenchError(f"{command} is missing: run `make install`")
+    if not policies.exists():
+        raise BenchError(f"{policies} is missing")
+    port, log, token = free_port(), folder / "modegate.log", secrets.token_urlsafe(24)
+    base = f"http://127.0.0.1:{port}"
+    env = {name: value for name, value in os.environ.items() if not name.startswith("MODEGATE_")}
+    env |= {"MODEGATE_CONTROL_TOKEN": token, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+    serve = [str(command), "serve", "--host", "127.0.0.1", "--port", str(port)]
+    serve += ["--upstream", f"http://127.0.0.1:{upstream}/v1", "--policies", str(policies)]
+    serve += ["--log", f"sqlite:{folder / 'modegate.sqlite'}"]
+    with _process(serve, core, log, env) as child:
+        took = _wait_ready(child, log, lambda: call("GET", f"{base}/readyz"), 20)
+        head = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        call("PUT", f"{base}/control/v1/sessions/bench-plan/mode", b'{"mode":"plan"}', head)
+        yield Server("modegate", port, child.pid, took)
+
+
+def tree(pid: int) -> list[int]:
+    """Return a process and all its descendants."""
+    found = [pid]
+    for parent in found:
+        for children in Path(f"/proc/{parent}/task").glob("*/children"):
+            found += map(int, _read(children).split())
+    return found
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the time that a process tree has spent on a core, from the scheduler's own account."""
+    threads = [
+        task for each in tree(pid) for task in Path(f"/proc/{each}/task").glob("*/schedstat")
+    ]
+    return sum(int((_read(thread) or "0").split()[0]) for thread in threads) / 1e9
+
+
+def memory_kib(pid: int, field: str) -> int:
+    """Return the sum of one field over a process tree: Rss, Pss (smaps_rollup) or VmHWM (status)."""
+    source = "status" if field.startswith("Vm") else "smaps_rollup"
+    lines = [
+        line for each in tree(pid) for line in _read(Path(f"/proc/{each}/{source}")).splitlines()
+    ]
+    return sum(int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
+
+
+def reset_peak(pid: int) -> None:
+    """Set VmHWM of a process tree back to what is resident now."""
+    for each in tree(pid):
+        Path(f"/proc/{each}/clear_refs").write_text("5")
+
+
+def _read(path: Path) -> str:
+    """Return a file of /proc, empty where its process or thread has just ended."""
+    try:
+        return path.read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def load(
+    core: int, server: Server, path: str, body: Path, spec: str, *more: str, seconds: float
+) -> dict[str, Any]:
+    """Run the load generator and return its report, with `cpu_us` per request of the server's tree.
+
+    Raises:
+        BenchError: it gave no report within `seconds` and some patience, or no request was answered.
+    """
+    command = [str(CACHE / "load"), "--port", str(server.port), "--path", path, "--body", str(body)]
+    command += [
+        "--header",
+        f"x-mock: {spec}",
+        "--seconds",
+        str(seconds),
+        "--limit",
+        str(seconds + 20),
+        *more,
+    ]
+    before = cpu_seconds(server.pid)
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=seconds + 30,
+            check=False,
+            preexec_fn=_pinned(core),
+        )
+        report: dict[str, Any] = json.loads(done.stdout)
+    except (subprocess.TimeoutExpired, ValueError) as error:
+        raise BenchError(
+            f"the load generator gave no report on {server.name} ({spec}): {error}"
+        ) from error
+    if not report["requests"]:
+        raise BenchError(f"{server.name} answered no request ({spec}): {report['error']}")
+    report["cpu_us"] = (cpu_seconds(server.pid) - before) * 1e6 / report["requests"]
+    return report
