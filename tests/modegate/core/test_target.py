@@ -1,0 +1,99 @@
+"""The table of `modegate.core.target`, and what cannot be a base URL or a target."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modegate.core.errors import BadRequest
+from modegate.core.target import Base
+
+
+@pytest.mark.parametrize(
+    ("base", "target", "expected"),
+    [
+        ("https://h/v1", "/v1/chat/completions", "/v1/chat/completions"),
+        ("https://h/v1", "/chat/completions", "/v1/chat/completions"),
+        ("https://h/v1", "//v1/messages", "/v1//v1/messages"),
+        ("https://h/v1", "/v10/x", "/v1/v10/x"),
+        ("https://h/v1", "/v1", "/v1"),
+        ("https://h/v1", "/v1?a=b", "/v1?a=b"),
+        ("https://h/v1", "/v1/", "/v1/"),
+        ("https://h/v1", "/v1/v1/x", "/v1/v1/x"),
+        ("https://h/v1/", "/v1/chat/completions", "/v1/chat/completions"),
+        ("https://h/v1/", "/chat/completions", "/v1/chat/completions"),
+        ("https://h/v1/", "//v1/messages", "/v1//v1/messages"),
+        ("https://h/v1/", "/v10/x", "/v1/v10/x"),
+        ("https://h/api/v1", "/v1/chat/completions", "/api/v1/chat/completions"),
+        ("https://h/api/v1", "/chat/completions", "/api/v1/chat/completions"),
+        ("https://h/api/v1", "//v1/messages", "/api/v1//v1/messages"),
+        ("https://h/api/v1", "/v10/x", "/api/v1/v10/x"),
+        ("https://h/api/xv1", "/v1/x", "/api/xv1/v1/x"),
+        ("https://h", "/v1/chat/completions", "/v1/chat/completions"),
+        ("https://h", "/chat/completions", "/chat/completions"),
+        ("https://h", "//v1/messages", "//v1/messages"),
+        ("https://h", "/v10/x", "/v10/x"),
+        ("https://h/", "/", "/"),
+    ],
+)
+def test_b122_base_and_path_are_joined_by_the_table(base: str, target: str, expected: str) -> None:
+    assert Base.parse(base).join(target.encode()) == expected
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/v1/models/a%2Fb%2fc",
+        "/v1/chat/completions?api-version=2024-10-21&x=a%20b&x=c+d&empty=",
+        "/v1/messages?beta=true",
+        "/v1/models?",
+        "/v1/a/../b/./c",
+        "/v1/é?é=%zz",
+    ],
+)
+def test_b121_path_and_query_keep_their_bytes(target: str) -> None:
+    assert Base.parse("https://h/v1").join(target.encode()) == target
+
+
+@given(
+    st.text(st.characters(min_codepoint=0x21, exclude_categories=["Cs"], exclude_characters="\x7f"))
+)
+def test_b122_without_v1_in_the_base_nothing_is_dropped(rest: str) -> None:
+    assert Base.parse("http://h:1/x").join(b"/" + rest.encode()) == f"/x/{rest}"
+
+
+@pytest.mark.parametrize(
+    "target", [b"*", b"", b"http://other/v1/x", b"/a b", b"/a\r\nHost: x", b"/\xff", b"/\x00"]
+)
+def test_a_target_that_is_no_path_is_refused(target: bytes) -> None:
+    with pytest.raises(BadRequest):
+        Base.parse("http://h").join(target)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "h/v1",
+        "ftp://h",
+        "http://",
+        "https://h?key=1",
+        "https://h/#x",
+        "http://h/a b",
+        "http://h:x",
+    ],
+)
+def test_what_is_no_base_url_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match=r"base URL|[Pp]ort"):
+        Base.parse(url)
+
+
+def test_a_password_in_the_base_url_is_refused_and_not_repeated() -> None:
+    with pytest.raises(ValueError, match="no user or password") as caught:
+        Base.parse("https://user:geheim@h/v1")
+    assert "geheim" not in str(caught.value)
+
+
+def test_the_authority_is_kept_for_error_messages() -> None:
+    assert Base.parse("http://[::1]:8080/v1").authority == "[::1]:8080"
