@@ -1,0 +1,267 @@
+"""The upstream over HTTP: one aiohttp session, bytes in and out untouched.
+
+What aiohttp would do by itself is switched off: decompression, redirects, cookies, headers of its own,
+re-encoding of the URL, `.netrc`. What is left to it are connections, TLS, framing, and proxies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Final
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+import yarl
+
+from modegate.core.errors import BadRequest
+from modegate.core.headers import Headers, end_to_end, get_all, replace, request_headers
+from modegate.core.target import Base
+from modegate.server.upstream import UpstreamRequest
+from modegate.server.upstream_failures import failure
+
+CONNECT_TIMEOUT: Final = 10.0
+"""Seconds for name, connection and TLS: short, so that a dead upstream is told soon."""
+READ_TIMEOUT: Final = 900.0
+"""Seconds without a byte. Models think for minutes, so this only ends what has died."""
+RETRY_WITHIN: Final = 1.0
+"""Seconds in which a kept connection that was dead already must have shown it. One that dies later may
+have had the request, and the model's work is not to be paid twice."""
+KEPT: Final = 60.0
+"""Seconds that an idle connection is kept; shorter than the idle limits of most servers (75 s for nginx)."""
+HEADER_LIMIT: Final = 64 * 1024
+"""Bytes of one header line: some providers put whole policies there; aiohttp's own limit is 8 KiB."""
+SLICE: Final = 256 * 1024
+"""Bytes of a large body written at a time, so that one big request does not stall the others."""
+
+_AUTO_HEADERS = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
+_RETRIED_BY_AIOHTTP = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
+_DEAD = frozenset({errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED})
+
+
+class HttpUpstream:
+    """An OpenAI-compatible server, or any other HTTP server, at a base URL."""
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        connect_timeout: float = CONNECT_TIMEOUT,
+        read_timeout: float = READ_TIMEOUT,
+        retry_within: float = RETRY_WITHIN,
+    ) -> None:
+        """Check the URL and see whether a proxy leads there (`HTTPS_PROXY`, `NO_PROXY` …).
+
+        Raises:
+            ValueError: the URL, or the proxy's, cannot be used.
+        """
+        self._base = Base.parse(base_url)
+        url = yarl.URL(base_url)
+        self._scheme, self._authority = url.scheme, url.raw_authority
+        self._proxy = _proxy_for(url)
+        self._timeout = aiohttp.ClientTimeout(
+            total=None, connect=connect_timeout, sock_read=read_timeout
+        )
+        self._retry_within = retry_within
+        self._session: aiohttp.ClientSession | None = None
+
+    async def send(self, request: UpstreamRequest) -> HttpAnswer:
+        """Send a request and give its answer once the head is there.
+
+        A request on a kept connection that turns out to have been dead is sent once more; nothing
+        else is ever sent twice.
+
+        Raises:
+            BadRequest: the target is no path, or a header is not UTF-8.
+            UpstreamFailed: no connection, or no answer.
+            UpstreamTimeout: it took too long.
+        """
+        # Query and all as the path: so it is not parsed, and even a bare `?` at its end survives.
+        path = self._base.join(request.target)
+        url = yarl.URL.build(
+            scheme=self._scheme, authority=self._authority, path=path, encoded=True
+        )
+        head = _head(request)
+        try:
+            return await self._once(request, url, head)
+        except _StaleConnection:
+            return await self._once(request, url, head, again=True)
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def _once(
+        self,
+        request: UpstreamRequest,
+        url: yarl.URL,
+        head: list[tuple[str, str]],
+        *,
+        again: bool = False,
+    ) -> HttpAnswer:
+        loop = asyncio.get_running_loop()
+        attempt = _Attempt(loop.time())
+        try:
+            response = await self._open().request(
+                request.method,
+                url,
+                headers=head,
+                data=_payload(request.body),
+                allow_redirects=False,
+                proxy=self._proxy,
+                trace_request_ctx=attempt,
+            )
+        except (aiohttp.ClientError, OSError) as error:
+            soon = loop.time() - attempt.began < self._retry_within
+            if not again and attempt.reused and soon and _may_repeat(request, error):
+                raise _StaleConnection from error
+            raise failure(self._base, error) from error
+        return HttpAnswer(self._base, response)
+
+    def _open(self) -> aiohttp.ClientSession:
+        # Made here because aiohttp wants the running loop.
+        if self._session is None:
+            trace = aiohttp.TraceConfig()
+            trace.on_connection_reuseconn.append(_note_reuse)
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEPT),
+                timeout=self._timeout,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                skip_auto_headers=_AUTO_HEADERS,
+                auto_decompress=False,
+                max_line_size=HEADER_LIMIT,
+                max_field_size=HEADER_LIMIT,
+                trace_configs=[trace],
+            )
+        return self._session
+
+
+class HttpAnswer:
+    """An answer whose head has come."""
+
+    def __init__(self, base: Base, response: aiohttp.ClientResponse) -> None:
+        """Take the head as it came."""
+        self.status = response.status
+        self.headers: Headers = end_to_end(response.raw_headers)
+        self._base = base
+        self._response = response
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Give the body as it comes: each chunk is all that had come by then.
+
+        Raises:
+            UpstreamFailed: it broke off.
+            UpstreamTimeout: nothing came for too long.
+        """
+        try:
+            with _ends_with_its_connection(self._response):
+                async for chunk in self._response.content.iter_any():
+                    yield chunk
+        except (aiohttp.ClientError, OSError) as error:
+            self._response.close()
+            raise failure(self._base, error) from error
+
+    async def close(self) -> None:
+        """Close the connection at once unless the body was read to its end."""
+        self._response.close()
+
+
+@contextmanager
+def _ends_with_its_connection(response: aiohttp.ClientResponse) -> Iterator[None]:
+    """Fail a body whose connection is gone: after chunk framing that it cannot read, aiohttp closes
+    the connection but leaves the body's reader waiting for ever (seen in 3.14.5)."""
+    content = response.content
+    connection = response.connection
+
+    def lost(_closed: object = None) -> None:
+        if not content.is_eof() and content.exception() is None:
+            content.set_exception(aiohttp.ClientPayloadError("connection lost"))
+
+    if connection is None or connection.protocol is None:  # the body came with the head
+        yield
+        return
+    closed = connection.protocol.closed
+    if closed is None:
+        lost()
+    else:
+        closed.add_done_callback(lost)
+    try:
+        yield
+    finally:
+        if closed is not None:
+            closed.remove_done_callback(lost)
+
+
+class _StaleConnection(Exception):
+    """A kept connection was dead before the request reached anybody."""
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """What is learnt of one attempt while it runs."""
+
+    began: float
+    reused: bool = False
+
+
+async def _note_reuse(
+    _session: aiohttp.ClientSession,
+    context: SimpleNamespace,
+    _params: aiohttp.TraceConnectionReuseconnParams,
+) -> None:
+    context.trace_request_ctx.reused = True
+
+
+def _may_repeat(request: UpstreamRequest, error: Exception) -> bool:
+    """Tell whether the request is still whole, and no byte of an answer to it came."""
+    if not isinstance(request.body, bytes) or request.method in _RETRIED_BY_AIOHTTP:
+        return False
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        # With a piece of an answer, aiohttp gives that in place of a text.
+        return isinstance(error.message, str)
+    # Noticed while writing, aiohttp wraps it and keeps no number.
+    return isinstance(error.__cause__, ConnectionResetError) or (
+        isinstance(error, aiohttp.ClientOSError) and error.errno in _DEAD
+    )
+
+
+def _proxy_for(url: yarl.URL) -> str | None:
+    """Give the proxy that the environment names for this URL.
+
+    aiohttp's `trust_env` would look it up in a thread for each request, and would add what `.netrc`
+    holds to requests that carry no credentials.
+    """
+    proxy = getproxies().get(url.scheme)
+    if not proxy or proxy_bypass(url.authority):
+        return None
+    if yarl.URL(proxy).scheme not in ("http", "https"):
+        raise ValueError("only http:// and https:// proxies can be used for upstreams")
+    return proxy
+
+
+def _head(request: UpstreamRequest) -> list[tuple[str, str]]:
+    """Give the header lines to send, in the client's order; bytes get their own Content-Length."""
+    lines = request_headers(request.headers)
+    if isinstance(request.body, bytes) and (request.body or get_all(lines, b"content-length")):
+        lines = replace(lines, b"content-length", b"%d" % len(request.body))
+    try:
+        return [(name.decode(), value.decode()) for name, value in lines]
+    except UnicodeDecodeError as error:
+        # aiohttp writes headers as UTF-8, so that other bytes could only go out changed.
+        raise BadRequest("a header of the request is not UTF-8") from error
+
+
+def _payload(body: bytes | AsyncIterator[bytes]) -> bytes | AsyncIterator[bytes] | None:
+    if isinstance(body, bytes) and len(body) > SLICE:
+        return _slices(body)
+    return body or None
+
+
+async def _slices(body: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), SLICE):
+        yield body[start : start + SLICE]
