@@ -82,7 +82,7 @@ def _policy(root: Place) -> Policy:
         entries = keys["modes"].mapping()
         if entries == {}:
             keys["modes"].problem("needs at least one mode")
-        known += tuple(entries or {})
+        known += tuple(name for name in entries or () if name != DEFAULT_MODE)
         modes = _modes(entries or {}, known)
     else:
         root.problem("needs the key 'modes'")

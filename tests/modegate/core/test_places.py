@@ -116,9 +116,10 @@ def test_a_problem_with_a_name_is_on_the_line_of_the_name() -> None:
 
 def test_a_document_is_visited_only_so_far() -> None:
     place = read_document("[a]")
+    place.document.visited = MAX_VISITS - 1
+    assert len(place.sequence() or []) == 1
     with pytest.raises(PolicyProblems, match="more than 20000 values"):
-        for _ in range(MAX_VISITS):
-            place.sequence()
+        place.sequence()
 
 
 def test_a_mapping_can_be_told_from_a_scalar() -> None:
