@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any
 
 YARDSTICK = "nginx"
+ENOUGH = 10  # requests of a round whose median says something
 Runs = dict[tuple[str, str, int], list[dict[str, Any]]]
 
 
@@ -31,10 +32,10 @@ class Results:
 
     def ratios(self, workload: str, target: str, connections: int, metric: str) -> list[float]:
         """Return one figure over the yardstick's of the same round."""
-        over = self.values(workload, YARDSTICK, connections, metric)
+        over = self.values(workload, YARDSTICK, connections, metric)  # empty without the yardstick
         return [
             a / b
-            for a, b in zip(self.values(workload, target, connections, metric), over, strict=True)
+            for a, b in zip(self.values(workload, target, connections, metric), over, strict=False)
             if b
         ]
 
@@ -107,15 +108,18 @@ def latency_table(results: Results, connections: int) -> str:
         yard = results.values(workload, YARDSTICK, connections, "p50")
         yard_added = [a - b for a, b in zip(yard, direct, strict=False)]
         delays = results.values(workload, target, connections, "delay")
-        return [
-            figure(p50),
-            spread(results.ratios(workload, target, connections, "p50")),
-            figure(added),
-            spread([a / b for a, b in zip(added, yard_added, strict=False) if b > 0]),
-            spread(results.ratios(workload, target, connections, "ttfb")),
-            figure(delays),
-            spread(results.ratios(workload, target, connections, "delay")),
-        ]
+        if min(results.values(workload, target, connections, "requests")) < ENOUGH:
+            whole = ["-"] * 5  # a paced stream lasts as long as its pace, and a round has one
+        else:
+            whole = [
+                figure(p50),
+                spread(results.ratios(workload, target, connections, "p50")),
+                figure(added),
+                spread([a / b for a, b in zip(added, yard_added, strict=False) if b > 0]),
+                spread(results.ratios(workload, target, connections, "ttfb")),
+            ]
+        event = [figure(delays), spread(results.ratios(workload, target, connections, "delay"))]
+        return [*whole, *event]
 
     head = [
         "workload",

@@ -31,7 +31,7 @@ FEW, MANY = 1, 16
 EXAMPLES = """\
 examples:
   make bench                                   the whole table, in about three minutes
-  make bench ARGS="--long"                     more and longer rounds, in about fifteen
+  make bench ARGS="--long"                     more and longer rounds, in about twenty
   make bench ARGS="--only json --rounds 3"     workloads whose name holds "json"
   make bench ARGS="--targets nginx,default"    without plan mode
   make bench ARGS="--modegate ../old/.venv/bin/modegate --json" > old.json
@@ -273,8 +273,9 @@ def show(bench: Bench, took: float) -> None:
     if bench.args.json:
         print(json.dumps(results.as_json(), indent=2))
         return
-    print(report.latency_table(results, FEW))
-    print(report.throughput_table(results, MANY))
+    if results.runs:
+        print(report.latency_table(results, FEW))
+        print(report.throughput_table(results, MANY))
     if results.streams:
         print(report.stream_table(results))
     print(report.memory_table(results))
