@@ -1,0 +1,151 @@
+"""The policy in force: loaded at start, watched, swapped when the file's content changes.
+
+One mechanism notices every way of writing: twice a second the file is opened by its name and read, and
+its digest compared. Opening by name follows whatever the name leads to now, so it sees a write in place,
+a rename over it, an editor that moves the old file away first, and the swap of a symlink anywhere on the
+path, as Kubernetes does for a ConfigMap; on a network file system, opening is also what makes the client
+ask for news. Waiting for events fails at several of these (the old inode is watched, or the wrong
+folder), and comparing sizes and times misses a second write within one tick of a coarse clock. A policy
+is a few kilobytes, so reading it costs less than being clever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from modegate.core.policy import Policy
+from modegate.core.policy_file import parse
+from modegate.core.problems import PolicyProblems, Problem
+from modegate.core.yaml_source import MAX_BYTES
+from modegate.server.clock import Clock
+
+POLL = 0.5
+"""Seconds between looks, so that a change is in force within a second."""
+
+SETTLE = 0.05
+"""Seconds for which new content must stand still, since half a file can be a valid and looser policy."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyStatus:
+    """What is in force, and what became of the last reload."""
+
+    path: str
+    generation: int
+    """1 for the policy of the start, and one more for each that replaced it."""
+    hash: str
+    loaded_at: int
+    """When it came into force, milliseconds since the epoch."""
+    at: int
+    """When new content of the file was last judged."""
+    problems: tuple[Problem, ...] = ()
+    """Why the file as it is now is not in force; empty if it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """What a look at the file found: its bytes, or why there are none."""
+
+    data: bytes
+    error: str = ""
+
+    def digest(self) -> str:
+        return hashlib.sha256(self.data).hexdigest() + self.error
+
+    def policy(self) -> Policy:
+        if self.error:
+            raise PolicyProblems([Problem("", 0, self.error)])
+        return parse(self.data)
+
+
+def read_policy(path: Path) -> Policy:
+    """Read and validate a policy file once.
+
+    Raises:
+        PolicyProblems: it cannot be read, or is not valid.
+    """
+    return _look(path).policy()
+
+
+def _look(path: Path) -> _Content:
+    try:
+        with path.open("rb") as file:
+            # One byte more than may be in it is enough to refuse it.
+            return _Content(file.read(MAX_BYTES + 1))
+    except OSError as error:
+        return _Content(b"", f"the file cannot be read: {error.strerror or error}")
+
+
+class Policies:
+    """Holds the policy in force and keeps up with its file; a bad file changes nothing."""
+
+    def __init__(self, path: Path, clock: Clock, content: _Content) -> None:
+        self.current = content.policy()
+        now = clock.now_ms()
+        self.status = PolicyStatus(str(path), 1, self.current.hash, now, now)
+        self.on_change: list[Callable[[Policy], None]] = []
+        """Called on the event loop with each new policy, once it is in force."""
+        self.on_failure: list[Callable[[tuple[Problem, ...]], None]] = []
+        """Called on the event loop with what is wrong with new content, once for each."""
+        self._path = path
+        self._clock = clock
+        self._seen = content.digest()
+
+    @classmethod
+    def load(cls, path: Path, clock: Clock) -> Policies:
+        """Load the policy with which the process starts.
+
+        Raises:
+            PolicyProblems: with all that is wrong; nothing should start then.
+        """
+        return cls(path, clock, _look(path))
+
+    async def watch(self) -> None:
+        """Keep up with the file until cancelled."""
+        while True:
+            await asyncio.sleep(POLL)
+            await self.poll()
+
+    async def poll(self, settle: float = SETTLE) -> None:
+        """Look once; content that is new and stands still is put in force, or it is said why not."""
+        content = await asyncio.to_thread(_look, self._path)
+        if content.digest() == self._seen:
+            return
+        await asyncio.sleep(settle)
+        if await asyncio.to_thread(_look, self._path) != content:
+            return
+        self._seen = content.digest()
+        try:
+            # In a thread, since parsing the largest file that is allowed takes a second or two.
+            policy = await asyncio.to_thread(content.policy)
+        except PolicyProblems as error:
+            self._refuse(error.problems)
+        else:
+            self._accept(policy)
+
+    def _accept(self, policy: Policy) -> None:
+        now = self._clock.now_ms()
+        if policy.hash == self.current.hash:
+            self.status = replace(self.status, at=now, problems=())
+            logger.info("%s means the same as before, policy %s", self._path, policy.hash)
+            return
+        self.current = policy
+        generation = self.status.generation + 1
+        self.status = PolicyStatus(self.status.path, generation, policy.hash, now, now)
+        logger.info("policy %s is in force, from %s", policy.hash, self._path)
+        for listener in self.on_change:
+            listener(policy)
+
+    def _refuse(self, problems: tuple[Problem, ...]) -> None:
+        self.status = replace(self.status, at=self._clock.now_ms(), problems=problems)
+        for problem in problems:
+            logger.error("policy %s stays in force; %s: %s", self.current.hash, self._path, problem)
+        for listener in self.on_failure:
+            listener(problems)
