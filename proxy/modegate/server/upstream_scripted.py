@@ -1,0 +1,128 @@
+"""The upstream `scripted:FILE`: a model that answers from a script, for trying a policy without a model.
+
+It speaks chat completions, streamed and whole, and lists one model. What it was sent is kept, so that a
+demonstration or a test can look at what the model was offered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
+
+from modegate.core.errors import BadRequest, UpstreamFailed
+from modegate.core.headers import Headers
+from modegate.core.script import Rendered, Script, ScriptDialect, choose, fixed, render
+from modegate.core.script_chat import CHAT
+from modegate.core.script_file import parse
+from modegate.server.upstream import UpstreamRequest
+
+DIALECTS: Mapping[bytes, ScriptDialect] = {b"/chat/completions": CHAT}
+"""By the end of the path."""
+
+KEPT_REQUESTS = 100
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class ScriptedUpstream:
+    """A model that says what is written down."""
+
+    def __init__(self, script: Script, *, sleep: Sleep = asyncio.sleep) -> None:
+        """Take a script, and how to wait between frames (seconds)."""
+        self.requests: deque[bytes] = deque(maxlen=KEPT_REQUESTS)
+        """Bodies of the last requests for an answer, the newest at the end."""
+        self._script = script
+        self._given = [0] * len(script.answers)
+        self._sleep = sleep
+
+    @classmethod
+    def from_file(cls, path: Path) -> ScriptedUpstream:
+        """Read a script.
+
+        Raises:
+            OSError: the file cannot be read.
+            PolicyProblems: with everything that is wrong with it.
+        """
+        return cls(parse(path.read_bytes(), path.name))
+
+    async def send(self, request: UpstreamRequest) -> ScriptedAnswer:
+        """Give the answer that the script has for a request, or an error that says why there is none."""
+        path = request.target.partition(b"?")[0]
+        if request.method == "GET" and path.endswith(b"/models"):
+            return ScriptedAnswer(_models(), self._sleep)
+        for ending, dialect in DIALECTS.items():
+            if request.method == "POST" and path.endswith(ending):
+                body = await _whole(request.body)
+                self.requests.append(body)
+                return ScriptedAnswer(self._answer(body, dialect), self._sleep)
+        what = f"{request.method} {path.decode(errors='replace')}"
+        known = ", ".join(ending.decode() for ending in DIALECTS)
+        return ScriptedAnswer(
+            _error(
+                404, f"the scripted model does not know {what}, only POST {known} and GET /models"
+            ),
+            self._sleep,
+        )
+
+    async def close(self) -> None:
+        """Do nothing: there is no connection."""
+
+    def _answer(self, body: bytes, dialect: ScriptDialect) -> Rendered:
+        try:
+            asked = dialect.read(body)
+        except BadRequest as error:
+            return _error(400, str(error))
+        place = choose(self._script, asked, self._given)
+        if place is None:
+            return _error(400, f"script {self._script.name} has no answer to this request: {asked}")
+        self._given[place] += 1
+        return render(self._script.answers[place], asked, dialect)
+
+
+class ScriptedAnswer:
+    """An answer in pieces, at its pace."""
+
+    def __init__(self, rendered: Rendered, sleep: Sleep) -> None:
+        """Take what is to be said."""
+        self.status = rendered.status
+        self.headers: Headers = rendered.headers
+        self._rendered = rendered
+        self._sleep = sleep
+        self._closed = False
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Give the pieces.
+
+        Raises:
+            UpstreamFailed: the script has it cut.
+        """
+        for number, piece in enumerate(self._rendered.pieces):
+            if number and self._rendered.pace_ms:
+                await self._sleep(self._rendered.pace_ms / 1000)
+            if self._closed:
+                return
+            yield piece
+        if self._rendered.cut:
+            raise UpstreamFailed("the script has this answer cut")
+
+    async def close(self) -> None:
+        """Say no more."""
+        self._closed = True
+
+
+async def _whole(body: bytes | AsyncIterator[bytes]) -> bytes:
+    if isinstance(body, bytes):
+        return body
+    return b"".join([piece async for piece in body])
+
+
+def _models() -> Rendered:
+    model = {"id": "scripted", "object": "model", "created": 0, "owned_by": "modegate"}
+    return fixed(200, {"object": "list", "data": [model]})
+
+
+def _error(status: int, message: str) -> Rendered:
+    error = {"message": message, "type": "invalid_request_error", "param": None, "code": "scripted"}
+    return fixed(status, {"error": error})
