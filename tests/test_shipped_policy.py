@@ -1,0 +1,90 @@
+"""The policy that ships reads everything, changes nothing, and is right in its examples too."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modegate.core.ids import ModeId, ToolName
+from modegate.core.policy import EXIT_TOOL, Limits, Sessions, ToolCall, Verdict, judge, may_offer
+from modegate.core.policy_file import parse
+
+TEXT = (Path(__file__).parents[1] / "policies.yaml").read_text()
+POLICY = parse(TEXT)
+PLAN = POLICY.modes[ModeId("plan")]
+
+# What was seen on the wire of each agent, by what it does.
+READS = """
+    Read Glob Grep Skill ToolSearch DeferredToolPlaceholder ListAgents ReportFindings CronList TaskGet
+    TaskList AskUserQuestion view_image get_goal tool_search request_user_input read glob grep skill
+    todowrite board_read kilo_local_recall read_file grep_search list_directory list_agents update_topic
+    read_files search_codebase ask_question team_status List Checklist CheckBackgroundJob AskQuestion
+    Skills view rg read_bash list_bash read_agent search_tool_functions todo ls think finish
+"""
+CHANGES = """
+    Write Edit Bash Agent Workflow NotebookEdit ScheduleWakeup CronCreate CronDelete EnterWorktree
+    ExitWorktree SendMessage Monitor TaskStop TaskCreate TaskUpdate EnterPlanMode ExitPlanMode Task
+    exec_command write_stdin apply_patch exec wait send_message send_input close_agent
+    write edit bash task webfetch background_process board_post schedule_wakeup cancel_wakeup plan_exit
+    write_file notebook_edit run_shell_command agent tool_call update_goal replace invoke_agent
+    enter_plan_mode editor run_commands spawn_agent team_spawn_teammate team_run_task team_send_message
+    Exit stop_bash create sql session_store_sql write_agent run_typescript unified_harness_scratchpad
+    terminal edit_file delete js_eval save append patch shell ipython tmux
+    WebFetch WebSearch web_search web_fetch google_web_search fetch_web_content Fetch fetch_url
+    mcp__docs__find mcp__fs__write_file exit_plan_mode
+"""
+
+
+@pytest.mark.parametrize("name", READS.split())
+def test_a_tool_that_reads_is_offered_and_released(name: str) -> None:
+    assert may_offer(PLAN, ToolName(name))
+    assert judge(PLAN, ToolCall(ToolName(name), {"path": "a"})).verdict is Verdict.RELEASE
+
+
+@pytest.mark.parametrize("name", CHANGES.split())
+def test_a_tool_that_changes_runs_or_calls_out_is_neither(name: str) -> None:
+    assert not may_offer(PLAN, ToolName(name))
+    assert judge(PLAN, ToolCall(ToolName(name), {"path": "a"})).verdict is Verdict.ANSWER
+
+
+@pytest.mark.parametrize("tool", ["file_editor", "task_tracker"])
+@pytest.mark.parametrize(
+    ("arguments", "verdict"),
+    [
+        ({"command": "view", "path": "/a", "summary": "look"}, Verdict.RELEASE),
+        ({"command": "create", "path": "/a", "file_text": "x"}, Verdict.ANSWER),
+        ({"command": "plan", "task_list": []}, Verdict.ANSWER),
+        ({"command": "view "}, Verdict.ANSWER),
+        ({"path": "/a"}, Verdict.ANSWER),
+        (None, Verdict.ANSWER),
+    ],
+)
+def test_a_tool_of_several_effects_may_only_view(
+    tool: str, arguments: dict[str, Any] | None, verdict: Verdict
+) -> None:
+    assert may_offer(PLAN, ToolName(tool))
+    assert judge(PLAN, ToolCall(ToolName(tool), arguments)).verdict is verdict
+
+
+def test_the_section_says_what_holds_and_names_no_exit_that_is_not_there() -> None:
+    assert PLAN.section.startswith("You are in plan mode")
+    assert "write the plan in your answer" in PLAN.section
+    assert "Only a person can end plan mode" in PLAN.section
+    assert EXIT_TOOL not in TEXT
+    assert PLAN.exit is None
+
+
+def test_no_rule_stands_twice_and_none_is_a_glob() -> None:
+    patterns = [rule.pattern for rule in PLAN.rules]
+    assert len(patterns) == len(set(patterns))
+    assert not [pattern for pattern in patterns if "*" in pattern or "?" in pattern]
+
+
+def test_the_examples_are_valid_and_show_the_defaults() -> None:
+    every = parse(re.sub(r"(?m)^( *)#(?=\S|  )", r"\1", TEXT))
+    assert set(every.modes) == {"plan", "research"}
+    assert len(every.modes[ModeId("plan")].rules) == len(PLAN.rules) + 2
+    assert (every.sessions, every.limits) == (Sessions(), Limits())
