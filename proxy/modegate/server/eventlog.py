@@ -71,13 +71,21 @@ class EventLog(Protocol):
     ) -> Seq:
         """Append all entries or none, durably; give the last one's seq.
 
+        With no entries, only tell the feed again where the log ends (an earlier append may have failed
+        between the log and the feed).
+
         Raises:
             Conflict: `expect` is given and the log does not end there.
+            LogUnavailable: as ever, and then the entries may have landed nevertheless.
         """
         ...
 
     async def read(self, key: SessionKey, after: Seq = Seq(0), limit: int = 1000) -> list[Record]:
-        """Give up to `limit` records after a seq, in order."""
+        """Give up to `limit` records after a seq, in order and without a hole.
+
+        Raises:
+            SessionUnreadable: events are missing that the log once held.
+        """
         ...
 
     async def changes(self, position: str | None, *, wait: float = 0.0) -> Changes:

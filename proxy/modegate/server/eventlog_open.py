@@ -1,0 +1,30 @@
+"""From the `log` setting to a store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from modegate.server.clock import Clock, SystemClock
+from modegate.server.eventlog import EventLog
+from modegate.server.eventlog_embedded import EmbeddedLog
+
+
+def open_log(url: str, clock: Clock | None = None) -> EventLog:
+    """Open the store that the URL names: `sqlite:PATH`, `redis://…` or `rediss://…`.
+
+    Redis is connected to when first asked; an embedded store is created if it is not there.
+
+    Raises:
+        ValueError: it names no store.
+        LogUnavailable: the embedded store's file cannot be opened.
+    """
+    scheme, _, rest = url.partition(":")
+    if scheme == "sqlite" and rest.strip("/"):
+        return EmbeddedLog(Path(rest).expanduser(), clock or SystemClock())
+    if scheme in ("redis", "rediss") and rest.startswith("//"):
+        # Imported here because the embedded store, the default, must not cost redis-py's import.
+        from modegate.server.eventlog_redis import RedisLog
+
+        return RedisLog(url)
+    # The URL may hold a password, so it is not repeated.
+    raise ValueError(f"log: {scheme!r} names no store; use sqlite:PATH, redis://… or rediss://…")

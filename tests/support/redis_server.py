@@ -1,0 +1,82 @@
+"""A real redis-server for tests: on loopback, on a free port, with its files in a given folder."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+START_S = 10.0
+
+
+class RedisServer:
+    """One server process that can be stopped, killed, paused and started again in the same place."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        """Choose a free port; `options` are redis-server's, such as `--appendonly yes`."""
+        binary = shutil.which("redis-server")
+        assert binary, "these tests need redis-server on the PATH"
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port: int = probe.getsockname()[1]
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+        self._command = [binary, "--port", str(self.port), "--bind", "127.0.0.1"]
+        self._command += ["--dir", str(folder), "--save", "", *options]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the process and wait until it answers."""
+        self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
+        deadline = time.monotonic() + START_S
+        while not self._answers():
+            assert self._process.poll() is None, "redis-server ended while it started"
+            assert time.monotonic() < deadline, "redis-server does not answer"
+            time.sleep(0.01)  # there is nothing to wait on but the socket itself
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+                connection.sendall(b"PING\r\n")
+                return connection.recv(16).startswith(b"+PONG")
+        except OSError:
+            return False
+
+    def kill(self) -> None:
+        """End it as kill -9 does."""
+        self._signal(signal.SIGKILL)
+        assert self._process
+        self._process.wait()
+        self._process = None
+
+    def pause(self) -> None:
+        """Let it keep its connections and answer nothing."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on after `pause`."""
+        self._signal(signal.SIGCONT)
+
+    def close(self) -> None:
+        """End it if it still runs."""
+        if self._process:
+            self.kill()
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process, "the server does not run"
+        self._process.send_signal(number)
+
+
+@contextmanager
+def redis_server(folder: Path, *options: str) -> Iterator[RedisServer]:
+    """Run a server for the time of a with block."""
+    server = RedisServer(folder, *options)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.close()
