@@ -206,7 +206,12 @@ def modegate(
     port, log, token = free_port(), folder / "modegate.log", secrets.token_urlsafe(24)
     base = f"http://127.0.0.1:{port}"
     env = {name: value for name, value in os.environ.items() if not name.startswith("MODEGATE_")}
-    env |= {"MODEGATE_CONTROL_TOKEN": token, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+    env |= {
+        "MODEGATE_CONTROL_TOKEN": token,
+        "MODEGATE_STATE_DIR": str(folder),
+        "NO_PROXY": "127.0.0.1",
+        "no_proxy": "127.0.0.1",
+    }
     serve = [str(command), "serve", "--host", "127.0.0.1", "--port", str(port)]
     serve += ["--upstream", f"http://127.0.0.1:{upstream}/v1", "--policies", str(policies)]
     serve += ["--log", f"sqlite:{folder / 'modegate.sqlite'}"]
