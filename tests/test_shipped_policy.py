@@ -1,4 +1,4 @@
-"""The policy that ships reads everything, changes nothing, and is right in its examples too."""
+"""The policy that ships reads everything and changes nothing; its examples and its page are right too."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from modegate.core.ids import ModeId, ToolName
 from modegate.core.policy import EXIT_TOOL, Limits, Sessions, ToolCall, Verdict, judge, may_offer
 from modegate.core.policy_file import parse
+from modegate.core.policy_schema import KEYS
 
 TEXT = (Path(__file__).parents[1] / "policies.yaml").read_text()
 POLICY = parse(TEXT)
@@ -88,3 +89,26 @@ def test_the_examples_are_valid_and_show_the_defaults() -> None:
     assert set(every.modes) == {"plan", "research"}
     assert len(every.modes[ModeId("plan")].rules) == len(PLAN.rules) + 2
     assert (every.sessions, every.limits) == (Sessions(), Limits())
+
+
+DOCS = (Path(__file__).parents[1] / "docs" / "policies.md").read_text()
+
+
+@pytest.mark.parametrize("key", sorted({key for keys in KEYS.values() for key in keys}))
+def test_each_key_is_documented(key: str) -> None:
+    """In a table of keys; `allow`, `ask`, `deny` and `when` in the words about rules."""
+    assert re.search(rf"(?m)^\| `{key}` \|", DOCS) or re.search(rf"`\{{?{key}(: NAME\}})?`", DOCS)
+
+
+def test_the_documented_defaults_are_the_defaults() -> None:
+    rows = dict(re.findall(r"(?m)^\| `(\w+)` \| [^|]+ \| ([^|]+) \|", DOCS))
+    limits = {key: rows[key].replace(" s", "s") for key in KEYS["limits"]}
+    written = "".join(f"  {key}: {value}\n" for key, value in limits.items())
+    minimal = "modes: {plan: {section: s, tools: [a]}}\n"
+    assert parse(f"{minimal}limits:\n{written}").limits == Limits()
+
+
+@pytest.mark.parametrize("number", range(DOCS.count("```yaml\n")))
+def test_each_documented_example_is_a_policy(number: int) -> None:
+    examples = re.findall(r"(?ms)^```yaml\n(.*?)^```$", DOCS)
+    assert parse(examples[number]).modes
