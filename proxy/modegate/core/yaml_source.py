@@ -58,6 +58,8 @@ def _compose(text: str) -> yaml.Node | None:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         message = ", ".join(filter(None, (error.context, error.problem)))
+        if "alias" in message:
+            message += '; a glob that begins with * needs quotes: "*_read"'
         problem = Problem("", mark.line + 1 if mark else 0, f"not valid YAML: {message}")
         raise PolicyProblems([problem]) from error
     except yaml.reader.ReaderError as error:

@@ -15,6 +15,8 @@ from modegate.core.yaml_source import MAX_BYTES, compose, duplicates, line_of
         pytest.param("a:\n  b: [1, ", 2, "expected the node content", id="B149 half a file"),
         pytest.param("a: 1\n--- \nb: 2\n", 2, "expected a single document", id="two documents"),
         pytest.param("a: *b", 1, "undefined alias", id="alias to nothing"),
+        pytest.param("- *_read", 1, 'begins with * needs quotes: "*_read"', id="unquoted glob"),
+        pytest.param("- *\n", 1, "begins with * needs quotes", id="unquoted star"),
         pytest.param("a: 1\nb: \x01", 2, "a character that may not be in it", id="control"),
         pytest.param(b"a: 1\nb: \xff", 2, "not UTF-8", id="latin-1"),
         pytest.param('a: "\\UFFFFFFFF"', 0, "not valid YAML", id="no such character"),
