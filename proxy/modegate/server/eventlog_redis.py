@@ -4,8 +4,8 @@ Event `seq` N is the entry `N-0` of its session's stream, so the place of an eve
 itself. An append goes to the session's stream, then to the index and the feed, then is acknowledged.
 Every command names one key, or keys of one hash tag, as a Cluster will want.
 
-Nothing is sent twice: redis-py's own retries are off, because a command whose answer was lost may have
-been carried out. A connection that the server closed is noticed before anything is sent on it.
+No write is sent twice, because a command whose answer was lost may have been carried out. A connection
+that the server closed is mostly noticed before anything is sent on it.
 """
 
 from __future__ import annotations
@@ -99,10 +99,10 @@ class RedisLog:
             ValueError: the URL cannot be read.
         """
         self._clients = RedisClients(url)
-        self._redis = self._clients.main
+        self._reader, self._writer = self._clients.reader, self._clients.writer
         self._feed_cap = feed_cap
-        self._append = self._redis.register_script(_APPEND)
-        self._save = self._redis.register_script(_SAVE_CHECKPOINT)
+        self._append = self._writer.register_script(_APPEND)
+        self._save = self._writer.register_script(_SAVE_CHECKPOINT)
 
     async def append(
         self, key: SessionKey, entries: Sequence[Entry], *, expect: Seq | None = None
@@ -121,7 +121,7 @@ class RedisLog:
 
     async def _publish(self, key: SessionKey, last: Seq, entries: Sequence[Entry]) -> None:
         index = _Index(key.tenant)
-        pipe = self._redis.pipeline(transaction=False)
+        pipe = self._writer.pipeline(transaction=False)
         pipe.zadd(index.ends, {key.session: last}, gt=True)
         if entries:
             pipe.zadd(index.times, {key.session: entries[-1].at}, gt=True)
@@ -135,7 +135,7 @@ class RedisLog:
     async def read(self, key: SessionKey, after: Seq = Seq(0), limit: int = 1000) -> list[Record]:
         """Give up to `limit` records after a seq, in order and without a hole."""
         stream = _Session(key).events
-        pipe = self._redis.pipeline(transaction=False)
+        pipe = self._reader.pipeline(transaction=False)
         # What is promised is asked first, so that an append in between cannot look like a loss.
         pipe.zscore(_Index(key.tenant).ends, key.session)
         pipe.xinfo_stream(stream)
@@ -194,7 +194,7 @@ class RedisLog:
 
     async def touch(self, seen: Sequence[Seen]) -> None:
         """Note in the index that these sessions sent requests."""
-        pipe = self._redis.pipeline(transaction=False)
+        pipe = self._writer.pipeline(transaction=False)
         for one in seen:
             index = _Index(one.key.tenant)
             pipe.zadd(index.times, {one.key.session: one.at}, gt=True)
@@ -207,7 +207,7 @@ class RedisLog:
     async def was_seen(self, key: SessionKey) -> bool:
         """Tell whether the index knows the session."""
         with _reported("read"):
-            score = await self._redis.zscore(_Index(key.tenant).times, key.session)
+            score = await self._reader.zscore(_Index(key.tenant).times, key.session)
         return score is not None
 
     async def sessions(self, tenant: Tenant, cursor: str | None = None, limit: int = 50) -> Page:
@@ -222,8 +222,8 @@ class RedisLog:
             names = [name for _, name in found[:limit]]
             if not names:
                 return Page((), None)
-            seqs = await self._redis.zmscore(index.ends, names)
-            seen = await self._redis.hmget(index.seen, names)
+            seqs = await self._reader.zmscore(index.ends, names)
+            seen = await self._reader.hmget(index.seen, names)
         rows = []
         for (at, name), seq, noted in zip(found, seqs, seen, strict=False):
             agent, how = _decode_seen(noted) if noted else ("", "")
@@ -239,7 +239,7 @@ class RedisLog:
         skip = 0
         while True:
             # Sessions of the same millisecond come in descending order too.
-            rows = await self._redis.zrange(
+            rows = await self._reader.zrange(
                 index.times,
                 "+inf" if at is None else at,
                 "-inf",
@@ -261,8 +261,8 @@ class RedisLog:
         index = _Index(tenant)
         with _reported("read"):
             # The smaller of both sets bounds the work; the score of a plain set's members counts 1.
-            both = await self._redis.zinter({index.ends: 1, index.derived(agent): 0})
-            times = await self._redis.zmscore(index.times, both) if both else []
+            both = await self._reader.zinter({index.ends: 1, index.derived(agent): 0})
+            times = await self._reader.zmscore(index.times, both) if both else []
         return [
             SessionKey(tenant, SessionId(name.decode()))
             for name, at in zip(both, times, strict=True)
@@ -277,27 +277,27 @@ class RedisLog:
     async def load_checkpoint(self, key: SessionKey) -> tuple[Seq, bytes] | None:
         """Give the newest checkpoint of this `fold.CHECKPOINT_VERSION`."""
         with _reported("read"):
-            found = await self._redis.hmget(_Session(key).checkpoint, ["seq", "state"])
+            found = await self._reader.hmget(_Session(key).checkpoint, ["seq", "state"])
         seq, state = found
         return None if seq is None or state is None else (Seq(int(seq)), state)
 
     async def put_blob(self, key: SessionKey, ref: str, body: bytes, keep_ms: int) -> None:
         """Store a withheld turn's bodies beside the log, for at least `keep_ms`."""
         with _reported("written"):
-            await self._redis.set(_Session(key).blob + ref, body, px=keep_ms)
+            await self._writer.set(_Session(key).blob + ref, body, px=keep_ms)
 
     async def get_blobs(self, key: SessionKey, refs: Sequence[str]) -> dict[str, bytes]:
         """Give those bodies that are still there."""
         if not refs:
             return {}
         with _reported("read"):
-            found = await self._redis.mget([_Session(key).blob + ref for ref in refs])
+            found = await self._reader.mget([_Session(key).blob + ref for ref in refs])
         return {ref: body for ref, body in zip(refs, found, strict=True) if body is not None}
 
     async def ping(self) -> None:
         """Do nothing if the store answers."""
         with _reported("reached"):
-            await self._redis.ping()
+            await self._writer.ping()
 
     async def close(self) -> None:
         """Close all connections."""

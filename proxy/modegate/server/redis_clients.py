@@ -6,6 +6,9 @@ from typing import Any
 
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.connection import AbstractConnection
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as LostConnection
 
 CONNECT_TIMEOUT_S = 1.0
 ANSWER_TIMEOUT_S = 2.0
@@ -21,11 +24,12 @@ MAX_FOLLOWERS = 1_000
 
 
 class RedisClients:
-    """Three clients of one server, apart because they must not wait for one another.
+    """Four clients of one server, because they differ in what they may do and must not wait for each other.
 
-    `main` for all commands, `feed` with a single connection for the strict reads, `follow` for reads
-    that block. `feed_connects` counts the connections that `feed` made: where it grew, the server may
-    be another one than before.
+    `writer` sends everything once: a command whose answer was lost may have been carried out. `reader`
+    asks again, once, if a connection turns out to be closed; so does `feed`, with the single connection
+    of the strict reads. `follow` is for reads that block. `feed_connects` counts the connections that
+    `feed` made: where it grew, the server may be another one than before.
     """
 
     def __init__(self, url: str) -> None:
@@ -36,9 +40,12 @@ class RedisClients:
         """
         self.feed_connects = 0
         # Untyped: redis-py annotates the answers of every protocol and decoding at once.
-        self.main: Any = _client(url, ANSWER_TIMEOUT_S, MAX_CONNECTIONS)
+        again = Retry(NoBackoff(), 1, supported_errors=(LostConnection,))
+        self.writer: Any = _client(url, ANSWER_TIMEOUT_S, MAX_CONNECTIONS)
+        self.reader: Any = _client(url, ANSWER_TIMEOUT_S, MAX_CONNECTIONS, retry=again)
         self.follow: Any = _client(url, BLOCKING_TIMEOUT_S, MAX_FOLLOWERS)
-        self.feed: Any = _client(url, ANSWER_TIMEOUT_S, 1, redis_connect_func=self._feed_connected)
+        counted = self._feed_connected
+        self.feed: Any = _client(url, ANSWER_TIMEOUT_S, 1, retry=again, redis_connect_func=counted)
 
     async def _feed_connected(self, connection: AbstractConnection) -> None:
         self.feed_connects += 1
@@ -46,13 +53,13 @@ class RedisClients:
 
     async def close(self) -> None:
         """Close all connections."""
-        for client in (self.main, self.follow, self.feed):
+        for client in (self.writer, self.reader, self.follow, self.feed):
             await client.aclose()
 
 
 def _client(url: str, timeout: float, connections: int, **more: Any) -> Redis:
-    # A pool that is not given a `retry` does not retry: a command whose answer was lost may have been
-    # carried out. Protocol 2 fixes the shapes of the answers across versions of redis-py.
+    # A pool that is given no `retry` makes connections that never retry. Protocol 2 fixes the shapes of
+    # the answers across versions of redis-py.
     pool = BlockingConnectionPool.from_url(
         url,
         max_connections=connections,
