@@ -1,0 +1,171 @@
+"""How a step's answer ends: another hop, the released calls, or a text that says what was refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from modegate.core import words
+from modegate.core.calls import Gathered, same_calls
+from modegate.core.dialects.base import ChoiceRead, Dialect, Kind, Part, Refused, StreamWriter
+from modegate.core.effects import StoreBlobs
+from modegate.core.events import TurnWithheld
+from modegate.core.hop import HopAnswer, StreamedHop, WholeHop
+from modegate.core.ids import StepId
+from modegate.core.transcript import Recording
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The rest of an answer, and what must be durable before it goes."""
+
+    body: bytes
+    events: tuple[TurnWithheld, ...]
+    store: StoreBlobs | None
+
+
+class Closing:
+    """The hops of one step so far, and the decision on what follows each."""
+
+    def __init__(self, dialect: Dialect, step: StepId) -> None:
+        """Begin a step."""
+        self._dialect = dialect
+        self._step = step
+        self.before = ""
+        """Key of the last item in the agent's history."""
+        self._recordings: dict[int, Recording] = {}
+        self._said: dict[int, list[str]] = {}
+        self._reasoned: list[dict[str, str]] = []
+        self._last_refused: list[Refused] = []
+        self._usage: list[dict[str, Any]] = []
+        self.first: HopAnswer | None = None
+        self._hop: HopAnswer | None = None
+        self._last_whole: WholeHop | None = None
+        self.hops = 0
+        """Hops that are over and were followed by another."""
+
+    def begin_hop(self, hop: HopAnswer) -> None:
+        """Take the answer that comes now."""
+        self.first = self.first or hop
+        self._hop = hop
+
+    @property
+    def _choices(self) -> dict[int, ChoiceRead]:
+        return dict(self._hop.choices) if self._hop else {}
+
+    def released_any(self) -> bool:
+        """Tell whether the client has got a call of the hop under way."""
+        return any(choice.released() for choice in self._choices.values())
+
+    def may_hop(self, refused: Sequence[Refused], limit: int) -> bool:
+        """Tell whether the model is asked again: all calls refused, one choice, within the limits."""
+        choices = list(self._choices.values())
+        if len(choices) != 1 or not refused or choices[0].released():
+            return False
+        repeated = same_calls([r.call for r in self._last_refused], [r.call for r in refused])
+        return self._dialect.may_go_on(choices[0].finish) and self.hops + 1 < limit and not repeated
+
+    def end_hop(self, refused: Sequence[Refused]) -> ChoiceRead:
+        """Note a hop that another follows, and give what it said."""
+        ((index, choice),) = self._choices.items()
+        self._record(index, choice, self._dialect.turn_blob(choice, refused))
+        self._reasoned.append({kind: choice.text(kind) for kind in choice.texts if kind != "text"})
+        self._usage.append(dict(self._hop.usage or {}) if self._hop else {})
+        if isinstance(self._hop, WholeHop):
+            self._last_whole = self._hop
+        self._last_refused = list(refused)
+        self.hops += 1
+        self._hop = None
+        return choice
+
+    def _record(self, index: int, choice: ChoiceRead, blob: bytes) -> None:
+        recording = self._recordings.setdefault(index, Recording())
+        recording.add(self._step, choice, choice.released(), blob)
+        self._said.setdefault(index, []).append(choice.text())
+
+    def end(self, refused: Sequence[Refused], writer: StreamWriter) -> End:
+        """End the answer with the hop under way."""
+        closing: dict[int, str] = {}
+        events: list[TurnWithheld] = []
+        for index, choice in self._choices.items():
+            mine = [one for one in refused if one.call.choice == index]
+            if not mine and index not in self._recordings:
+                continue
+            if mine and not choice.released():
+                closing[index] = words.closing([one.call.name for one in mine], mine[-1].force)
+                self._record(index, choice, self._dialect.turn_blob(choice, mine))
+                events.append(self._withheld(index, closing[index], []))
+            else:
+                blob = self._dialect.partial_blob(choice, mine) if mine else b""
+                self._record(index, choice, blob)
+                events.append(self._withheld(index, "", choice.released()))
+        if isinstance(self._hop, WholeHop):
+            return self._seal(self._whole(self._hop, closing, self.hops), events)
+        return self._seal(self._streamed(writer, closing), events)
+
+    def _withheld(self, index: int, closing: str, released: list[Gathered]) -> TurnWithheld:
+        recording = self._recordings[index]
+        if closing:
+            # The closing text is a hop of its own: what the client's message keeps.
+            own = ChoiceRead({"text": [closing]})
+            recording.add(self._step, own, [], b"")
+        text = self._dialect.join_texts(*self._said.get(index, ()), closing)
+        key = self._dialect.answer_key(text, released)
+        return recording.event(self._step, self.before, key)
+
+    def _seal(self, body: bytes, events: list[TurnWithheld]) -> End:
+        blobs = {ref: b for one in self._recordings.values() for ref, b in one.blobs.items()}
+        return End(body, tuple(events), StoreBlobs(blobs) if blobs and events else None)
+
+    def _whole(self, hop: WholeHop, closing: dict[int, str], earlier: int) -> bytes:
+        """Write a body of which `earlier` hops went before."""
+        if hop.answer is None:
+            raise AssertionError("the answer was not read")
+        before: dict[str, str] = {}
+        for reasoned in self._reasoned[:earlier]:
+            before |= {kind: before.get(kind, "") + text for kind, text in reasoned.items()}
+        said = [texts[:earlier] for texts in self._said.values()] if earlier else []
+        before["text"] = self._dialect.join_texts(*(said[0] if said else ()))
+        stop = frozenset(i for i, choice in hop.choices.items() if not choice.released())
+        return hop.answer.write(
+            before=before, closing=closing, stop=stop, usage=self._usage[:earlier]
+        )
+
+    def _streamed(self, writer: StreamWriter, closing: dict[int, str]) -> bytes:
+        hop = self._hop
+        if not isinstance(hop, StreamedHop):
+            raise TypeError("the answer is not a stream")
+        out: list[bytes] = []
+        stop = {index for index, choice in hop.choices.items() if not choice.released()}
+        finishes = {part.choice for part in hop.hold.deferred if part.kind is Kind.FINISH}
+        for index in closing.keys() - finishes:
+            out += (writer.text(index, closing[index]), writer.finish(index))
+        told = set(closing) - finishes
+        for part in hop.hold.deferred:
+            if part.kind is Kind.FINISH and part.choice in closing and part.choice not in told:
+                out.append(writer.text(part.choice, closing[part.choice]))
+                told.add(part.choice)
+            out.append(writer.write([part], stop=stop))
+        out.append(self._done(writer, hop.hold.done))
+        return b"".join(out)
+
+    def _done(self, writer: StreamWriter, done: Part | None) -> bytes:
+        if done is not None:
+            return writer.write([done])
+        # A stream that finished its choices but has no end gets none, unless it is ours by now.
+        return writer.done() if self.hops else b""
+
+    def give_up(self, writer: StreamWriter) -> End:
+        """End an answer of which a later hop failed before anything of it was released."""
+        refused = self._last_refused
+        text = words.closing([one.call.name for one in refused], refused[-1].force)
+        index = refused[-1].call.choice
+        if self._last_whole is not None:
+            body = self._whole(self._last_whole, {index: text}, self.hops - 1)
+            return self._seal(body, [self._withheld(index, text, [])])
+        body = writer.text(index, text) + writer.finish(index) + writer.done()
+        # What the hop had said before it failed is out already and stays with the closing text.
+        out = self._choices.get(index)
+        own = self._dialect.join_texts(out.text() if out else "", text)
+        return self._seal(body, [self._withheld(index, own, [])])

@@ -1,0 +1,275 @@
+"""What a dialect is to the rest of the core: read and edit a request, read an answer, write one.
+
+An answer arrives as frames. Each frame is cut into parts, so that what may go at once (`live`), what
+must wait for a verdict (`call`) and what ends an answer (`finish`, `tail`, `done`) can be told apart;
+parts that leave together leave as the bytes that came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+from modegate.core.calls import Gathered
+from modegate.core.errors import DialectName, ModegateError
+from modegate.core.events import Segment
+from modegate.core.ids import ToolName
+from modegate.core.sse import Frame
+from modegate.core.standing import Force, Standing
+
+
+class Kind(StrEnum):
+    """What a part is."""
+
+    LIVE = "live"
+    """Text, reasoning, comments: goes to the client the moment it comes."""
+    CALL = "call"
+    """Pieces of calls: held until they are judged."""
+    FINISH = "finish"
+    """The finish of one choice: its calls are complete."""
+    TAIL = "tail"
+    """What may follow a finish, such as usage."""
+    DONE = "done"
+    """The end of the answer."""
+
+
+@dataclass(eq=False, slots=True)
+class Part:
+    """One thing that a frame says."""
+
+    frame: Any
+    """The dialect's own frame."""
+    kind: Kind
+    choice: int = 0
+    calls: tuple[Gathered, ...] = ()
+    """For `call`: one entry for each piece, in the frame's order."""
+    size: int = 0
+    """Bytes that it costs to hold it."""
+
+
+@dataclass(slots=True)
+class ChoiceRead:
+    """What one choice of a hop's answer has said so far."""
+
+    texts: dict[str, list[str]] = field(default_factory=dict)
+    """Visible text under `text`, reasoning under its field's name, as pieces."""
+    calls: list[Gathered] = field(default_factory=list)
+    finish: str | None = None
+
+    def text(self, kind: str = "text") -> str:
+        """Give one kind of text whole."""
+        return "".join(self.texts.get(kind, ()))
+
+    def released(self) -> list[Gathered]:
+        """Give the calls that the client gets."""
+        return [call for call in self.calls if call.released]
+
+    def refused(self) -> list[Gathered]:
+        """Give the calls that it does not."""
+        return [call for call in self.calls if call.released is False]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A call that was not released, and what the model is told."""
+
+    call: Gathered
+    id: str
+    """The id under which it stands in the history; differs from the model's where that could collide."""
+    answer: str
+    force: Force
+    """The mode that refused it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item of the history, as far as putting back needs it."""
+
+    key: str
+    """Under which it is found again; see `transcript`."""
+    answer: bool
+    """It is an answer of the model."""
+
+
+class Request(Protocol):
+    """A request that was read."""
+
+    body: bytes
+    messages: Sequence[Any]
+
+    @property
+    def declared(self) -> frozenset[str]:
+        """Every name under which the agent declares a tool."""
+        ...
+
+    @property
+    def declares_tools(self) -> bool:
+        """Whether it declares any."""
+        ...
+
+    @property
+    def first_user_text(self) -> str:
+        """The first user message's text."""
+        ...
+
+    @property
+    def call_ids(self) -> frozenset[str]:
+        """Ids of calls in the history."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """A request as the model is to see it."""
+
+    body: bytes
+    tools: tuple[ToolName, ...]
+    """The names that were kept, in the agent's order."""
+
+
+class StreamReader(Protocol):
+    """Reads the streamed answer of one hop."""
+
+    choices: dict[int, ChoiceRead]
+    usage: dict[str, Any] | None
+
+    def read(self, frame: Frame) -> list[Part]:
+        """Read one frame and give its parts.
+
+        Raises:
+            AnswerUnreadable: it cannot be read in a way that leaves no doubt.
+        """
+        ...
+
+
+class StreamWriter(Protocol):
+    """Writes one continuous streamed answer from the parts of one hop or more."""
+
+    def seen(self, part: Part) -> None:
+        """Note what the answer is called, though nothing of it may go yet."""
+        ...
+
+    def write(self, parts: Sequence[Part], *, stop: Collection[int] = ()) -> bytes:
+        """Give the bytes of parts that may go; in `stop`, a finish with calls becomes a normal one."""
+        ...
+
+    def next_hop(self, usage: Mapping[str, Any] | None) -> None:
+        """Another hop's parts follow; this is the usage of the one that was."""
+        ...
+
+    def text(self, choice: int, text: str) -> bytes:
+        """Give a piece of text of our own."""
+        ...
+
+    def finish(self, choice: int) -> bytes:
+        """Give a normal finish of our own."""
+        ...
+
+    def done(self) -> bytes:
+        """Give the end of the answer."""
+        ...
+
+    def error(self, error: ModegateError) -> bytes:
+        """Give the dialect's error in mid-stream."""
+        ...
+
+
+class WholeAnswer(Protocol):
+    """An answer that came as one JSON body."""
+
+    choices: dict[int, ChoiceRead]
+    usage: Mapping[str, Any] | None
+
+    def write(
+        self,
+        *,
+        before: Mapping[str, str],
+        closing: Mapping[int, str],
+        stop: frozenset[int],
+        usage: Sequence[Mapping[str, Any]],
+    ) -> bytes:
+        """Give the body without the calls that were not released.
+
+        `before` is what earlier hops said, by kind of text; `closing` the text with which a choice
+        ends instead of its calls; in a choice of `stop` a finish that says calls were made is a normal
+        one; `usage` is what earlier hops spent.
+        """
+        ...
+
+
+Found = Mapping[int, tuple[Sequence[Sequence[Segment]], Sequence[bytes]]]
+"""For an item's index: what the client got of each hop, and the stored bodies."""
+
+
+class Dialect(Protocol):
+    """One API. Each method takes the requests that its own `read` gave."""
+
+    name: DialectName
+
+    def read(self, body: bytes) -> Any:
+        """Read a request.
+
+        Raises:
+            BadRequest: it cannot be read in a way that leaves no doubt.
+        """
+        ...
+
+    def assemble(self, request: Any, standing: Standing, section: str) -> Assembled:
+        """Show the model only what the mode allows, and the section unless it is empty.
+
+        Raises:
+            BadRequest: what is asked for cannot be filtered without changing what is asked.
+        """
+        ...
+
+    def extend(
+        self, body: bytes, request: Any, choice: ChoiceRead, refused: Sequence[Refused]
+    ) -> bytes:
+        """Give the next hop's request: this one, the model's turn, our answers to its calls."""
+        ...
+
+    def turn_blob(self, choice: ChoiceRead, refused: Sequence[Refused]) -> bytes:
+        """Give the stored body of a hop of which every call was refused."""
+        ...
+
+    def partial_blob(self, choice: ChoiceRead, refused: Sequence[Refused]) -> bytes:
+        """Give the stored body of a hop of which some calls were released."""
+        ...
+
+    def items(self, request: Any) -> list[Item]:
+        """Give the history's items with their keys."""
+        ...
+
+    def answer_key(self, text: str, released: Sequence[Gathered]) -> str:
+        """Give the key that the answer will have when the client sends it back."""
+        ...
+
+    def restore(self, request: Any, found: Found) -> bytes:
+        """Put withheld exchanges back."""
+        ...
+
+    def stream_reader(self) -> StreamReader:
+        """Give a reader for one hop."""
+        ...
+
+    def stream_writer(self) -> StreamWriter:
+        """Give the writer for a step."""
+        ...
+
+    def read_whole(self, body: bytes) -> WholeAnswer:
+        """Read an answer that is one JSON body.
+
+        Raises:
+            AnswerUnreadable: it cannot be read.
+        """
+        ...
+
+    def join_texts(self, *texts: str) -> str:
+        """Join what several hops said as the client sees it."""
+        ...
+
+    def may_go_on(self, finish: str | None) -> bool:
+        """Tell whether an answer that finished so may be followed by another hop."""
+        ...

@@ -1,0 +1,235 @@
+"""What an answer of chat completions says, read with no doubt left or not at all.
+
+Shared by the streamed form (`delta`) and the whole one (`message`).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from modegate.core.calls import Gathered
+from modegate.core.dialects.base import ChoiceRead
+from modegate.core.errors import AnswerUnreadable
+
+CALL_KEYS = ("tool_calls", "function_call")
+CALL_FINISHES = frozenset({"tool_calls", "function_call", "tool_use"})
+REASONING_KEYS = ("reasoning_content", "reasoning")
+
+# Keys that decide what a call is. Clients in some languages match keys without regard to case.
+_EXACT = frozenset(
+    {"choices", "delta", "message", "function", "custom", "name", "finish_reason", *CALL_KEYS}
+)
+_CALL_LIKE = frozenset({"toolcalls", "toolcall", "functioncall", "functioncalls"})
+
+_decode = msgspec.json.Decoder().decode
+
+
+def parse_answer(data: bytes) -> dict[str, Any]:
+    """Decode one JSON object of an answer.
+
+    Where it could hold a call it is read a second time, strictly: duplicate keys, keys in another case
+    and calls in places that this API does not have are refused, as clients differ in what they see.
+
+    Raises:
+        AnswerUnreadable: it is none, or leaves a doubt.
+    """
+    try:
+        value = _decode(data)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise AnswerUnreadable(f"the upstream sent what is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise AnswerUnreadable("the upstream sent JSON that is not an object")
+    if b"\\u" in data or b"call" in data.lower():
+        _check_strictly(data, value)
+    return value
+
+
+def _strict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise AnswerUnreadable("the upstream sent an object with a duplicate key")
+    for key in found:
+        folded = key.casefold()
+        if folded in _EXACT and key not in _EXACT:
+            raise AnswerUnreadable(f"the upstream sent the key {key!r} in an unknown case")
+        if key not in CALL_KEYS and folded.replace("_", "").replace("-", "") in _CALL_LIKE:
+            raise AnswerUnreadable(f"the upstream sent calls under the unknown key {key!r}")
+    return found
+
+
+def _check_strictly(data: bytes, value: dict[str, Any]) -> None:
+    try:
+        json.loads(data, object_pairs_hook=_strict)
+    except (ValueError, RecursionError) as error:
+        raise AnswerUnreadable(f"the upstream sent what is not JSON: {error}") from error
+    if _count_call_keys(value) != sum(_known_call_keys(choice) for choice in choices_of(value)):
+        raise AnswerUnreadable("the upstream sent calls in a place that this API does not have")
+
+
+def _count_call_keys(value: Any) -> int:
+    if isinstance(value, dict):
+        own = sum(1 for key in CALL_KEYS if key in value)
+        return own + sum(_count_call_keys(inner) for inner in value.values())
+    if isinstance(value, list):
+        return sum(_count_call_keys(inner) for inner in value)
+    return 0
+
+
+def _known_call_keys(choice: dict[str, Any]) -> int:
+    # Only one of the two: a snapshot beside a delta would have to be filtered as well.
+    body = body_of(choice)
+    return sum(1 for key in CALL_KEYS if key in body)
+
+
+def choices_of(value: dict[str, Any]) -> list[dict[str, Any]]:
+    """Give the choices.
+
+    Raises:
+        AnswerUnreadable: they are not a list of objects.
+    """
+    choices = value.get("choices")
+    if choices is None:
+        return []
+    if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
+        raise AnswerUnreadable("the upstream's 'choices' is not a list of objects")
+    return choices
+
+
+def body_of(choice: dict[str, Any]) -> dict[str, Any]:
+    """Give the `delta` or `message` of a choice."""
+    key = "delta" if choice.get("delta") is not None else "message"
+    body = choice.get(key)
+    if body is None:
+        return {}
+    if not isinstance(body, dict):
+        raise AnswerUnreadable(f"the upstream's {key!r} is not an object")
+    return body
+
+
+def choice_index(choice: dict[str, Any], position: int) -> int:
+    """Give a choice's index, or its position where it has none."""
+    return slot(choice.get("index")) or 0 if "index" in choice else position
+
+
+def slot(index: Any) -> int | None:
+    """Give an index as clients use it: 0, 0.0 and "0" are the same place.
+
+    Raises:
+        AnswerUnreadable: it is something else.
+    """
+    if index is None:
+        return None
+    try:
+        number = float(index) if not isinstance(index, bool) else None
+    except (TypeError, ValueError):
+        number = None
+    if number is None or number != int(number):
+        raise AnswerUnreadable("the upstream sent an index that is not a whole number")
+    return int(number)
+
+
+def pieces_of(body: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Give the pieces of calls in a delta or message: (`tool` or `legacy`, the piece), in order.
+
+    Raises:
+        AnswerUnreadable: they have another shape.
+    """
+    found: list[tuple[str, dict[str, Any]]] = []
+    calls = body.get("tool_calls")
+    if calls is not None:
+        if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
+            raise AnswerUnreadable("the upstream's 'tool_calls' is not a list of objects")
+        found += [("tool", call) for call in calls]
+    legacy = body.get("function_call")
+    if legacy is not None:
+        if not isinstance(legacy, dict):
+            raise AnswerUnreadable("the upstream's 'function_call' is not an object")
+        found.append(("legacy", legacy))
+    return found
+
+
+def add_piece(call: Gathered, kind: str, piece: dict[str, Any]) -> None:
+    """Add what one piece says to its call; what cannot be read makes the call odd."""
+    if kind == "legacy":
+        _add_function(call, piece)
+        return
+    name = piece.get("id")
+    if isinstance(name, str) and name and not call.id:
+        call.id = name
+    if piece.get("type") == "custom" or "custom" in piece:
+        call.kind = "custom"
+    for key, value in piece.items():
+        if key in ("function", "custom"):
+            if isinstance(value, dict):
+                _add_function(call, value)
+            elif value is not None:
+                call.odd = f"{key!r} is not an object"
+        elif key == "name":
+            _add_name(call, value)
+        elif key not in ("index", "id", "type"):
+            call.extra.setdefault(key, value)
+
+
+def _add_function(call: Gathered, function: dict[str, Any]) -> None:
+    for key, value in function.items():
+        if key == "name":
+            _add_name(call, value)
+        elif key in ("arguments", "input"):
+            _add_arguments(call, value)
+
+
+def _add_name(call: Gathered, value: Any) -> None:
+    if isinstance(value, str):
+        if value:
+            call.names.append(value)
+    elif value is not None:
+        call.odd = "its name is not a string"
+
+
+def _add_arguments(call: Gathered, value: Any) -> None:
+    if isinstance(value, str):
+        call.pieces.append(value)
+    elif isinstance(value, dict):
+        # Some servers send the object itself (llama.cpp issue 20198).
+        call.pieces.append(json.dumps(value))
+    elif value is not None:
+        call.odd = "its arguments are neither a string nor an object"
+
+
+def add_texts(choice: ChoiceRead, body: dict[str, Any]) -> None:
+    """Note the text and the reasoning of a delta or message."""
+    content = body.get("content")
+    if isinstance(content, str) and content:
+        choice.texts.setdefault("text", []).append(content)
+    elif isinstance(content, list):
+        for part in content:
+            text = part.get("text") if isinstance(part, dict) else None
+            if isinstance(text, str) and text:
+                choice.texts.setdefault("text", []).append(text)
+    for key in REASONING_KEYS:
+        value = body.get(key)
+        if isinstance(value, str) and value:
+            choice.texts.setdefault(key, []).append(value)
+
+
+def add_usage(usage: dict[str, Any], earlier: list[dict[str, Any]]) -> dict[str, int]:
+    """Give the numbers that change when earlier hops' completion tokens are counted in."""
+    own = usage.get("completion_tokens")
+    if not earlier or not isinstance(own, int):
+        return {}
+    spent = [hop.get("completion_tokens") for hop in earlier]
+    completion = own + sum(tokens for tokens in spent if isinstance(tokens, int))
+    changed = {"completion_tokens": completion}
+    prompt = usage.get("prompt_tokens")
+    if isinstance(prompt, int) and "total_tokens" in usage:
+        changed["total_tokens"] = prompt + completion
+    return changed
+
+
+def content_string(value: bytes) -> str:
+    """Decode a `content` that is a string or null."""
+    decoded = _decode(value)
+    return decoded if isinstance(decoded, str) else ""

@@ -1,0 +1,83 @@
+"""Chat completions behind the dialects' protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from modegate.core.calls import Gathered
+from modegate.core.dialects.base import Assembled, ChoiceRead, Found, Item, Refused
+from modegate.core.dialects.chat import edit, history
+from modegate.core.dialects.chat.request import ChatRequest
+from modegate.core.dialects.chat.stream import ChatStreamReader
+from modegate.core.dialects.chat.whole import ChatWhole, join_texts
+from modegate.core.dialects.chat.write import ChatStreamWriter
+from modegate.core.errors import DialectName
+from modegate.core.standing import Standing
+
+# Finishes after which the model has nothing more to say or may say nothing more.
+FINAL = frozenset({"length", "content_filter"})
+
+
+class ChatDialect:
+    """OpenAI chat completions."""
+
+    name: DialectName = "chat"
+
+    def read(self, body: bytes) -> ChatRequest:
+        """Read a request."""
+        return ChatRequest(body)
+
+    def assemble(self, request: ChatRequest, standing: Standing, section: str) -> Assembled:
+        """Show the model only what the mode allows, and the section."""
+        return edit.assemble(request, standing, section)
+
+    def extend(
+        self, body: bytes, request: ChatRequest, choice: ChoiceRead, refused: Sequence[Refused]
+    ) -> bytes:
+        """Give the next hop's request: this one, the model's turn, our answers to its calls."""
+        messages = history.turn_messages(
+            choice, refused, reasoning=history.shows_reasoning(request)
+        )
+        return edit.extend(body, b",".join(map(msgspec.json.encode, messages)))
+
+    def turn_blob(self, choice: ChoiceRead, refused: Sequence[Refused]) -> bytes:
+        """Give the stored body of a hop of which every call was refused."""
+        return history.turn_blob(choice, refused)
+
+    def partial_blob(self, choice: ChoiceRead, refused: Sequence[Refused]) -> bytes:
+        """Give the stored body of a hop of which some calls were released."""
+        return history.partial_blob(choice, refused)
+
+    def items(self, request: ChatRequest) -> list[Item]:
+        """Give the history's items with their keys."""
+        return history.items(request)
+
+    def answer_key(self, text: str, released: Sequence[Gathered]) -> str:
+        """Give the key that the answer will have when the client sends it back."""
+        return history.answer_key(text, released)
+
+    def restore(self, request: ChatRequest, found: Found) -> bytes:
+        """Put withheld exchanges back."""
+        return history.restore(request, found)
+
+    def stream_reader(self) -> ChatStreamReader:
+        """Give a reader for one hop."""
+        return ChatStreamReader()
+
+    def stream_writer(self) -> ChatStreamWriter:
+        """Give the writer for a step."""
+        return ChatStreamWriter()
+
+    def read_whole(self, body: bytes) -> ChatWhole:
+        """Read an answer that is one JSON body."""
+        return ChatWhole(body)
+
+    def join_texts(self, *texts: str) -> str:
+        """Join what several hops said as the client sees it."""
+        return join_texts(*texts)
+
+    def may_go_on(self, finish: str | None) -> bool:
+        """Tell whether an answer that finished so may be followed by another hop."""
+        return finish not in FINAL

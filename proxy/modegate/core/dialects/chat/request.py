@@ -1,0 +1,218 @@
+"""A chat completions request as the gate reads it: where each thing stands, and what tools it names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from modegate.core.errors import BadRequest
+from modegate.core.ids import ToolName
+from modegate.core.spans import Member, Span, elements, members
+
+# Top-level keys that decide what the model may call. Some servers match keys without regard to case,
+# so a look-alike is refused instead of forwarded.
+TOOL_KEYS = frozenset(
+    {"messages", "tools", "tool_choice", "functions", "function_call", "parallel_tool_calls"}
+)
+
+# What makes a provider run something by itself, beside tools: removed in a mode, as no call of theirs
+# ever passes the gate. Allowed where the policy allows the tool name beside it.
+PROVIDER_RUNS = {
+    "web_search_options": "web_search",
+    "search_parameters": "web_search",
+    "enable_search": "web_search",
+    "plugins": "plugins",
+    "mcp_servers": "mcp",
+    "container": "code_interpreter",
+    "background": "background",
+}
+
+ONLINE_SUFFIX = ":online"
+"""A model with this suffix searches the web; removing it would change which model is asked."""
+
+GATED_KEYS = TOOL_KEYS | PROVIDER_RUNS.keys() | {"model", "stream", "n"}
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """One entry of `tools` or `functions`."""
+
+    span: Span
+    names: tuple[ToolName, ...]
+    """Every name in it, and its type where that is neither function nor custom."""
+
+
+class ChatRequest:
+    """One request; offsets are into `body`."""
+
+    def __init__(self, body: bytes) -> None:
+        """Find the parts.
+
+        Raises:
+            BadRequest: not a JSON object, `messages` is not a list of objects, a key that decides
+                about tools stands there twice or in another case, or a wrong type.
+        """
+        self.body = body
+        try:
+            self.members = members(body)
+        except (ValueError, IndexError) as error:
+            raise BadRequest(f"the request body is not a JSON object: {error}") from error
+        self.top = self._top()
+        self.messages = self._list("messages", required=True)
+        self.tools = self._declared("tools", nested=True)
+        self.functions = self._declared("functions", nested=False)
+
+    def _top(self) -> dict[str, Span]:
+        top: dict[str, Span] = {}
+        for member in self.members:
+            exact = member.key in GATED_KEYS
+            if not exact and member.key.casefold() in GATED_KEYS:
+                raise BadRequest(
+                    f"the key {member.key!r} is not one of this API's; did you mean lower case?"
+                )
+            if exact and member.key in top:
+                raise BadRequest(f"the key {member.key!r} stands twice in the request")
+            top[member.key] = member.value
+        return top
+
+    def _list(self, key: str, *, required: bool = False) -> list[Span]:
+        span = self.top.get(key)
+        if span is None or self.body[span.start : span.end] == b"null":
+            if required:
+                raise BadRequest(f"{key!r} is missing")
+            return []
+        try:
+            found = elements(self.body, span)
+        except ValueError as error:
+            raise BadRequest(f"{key!r} is not a list") from error
+        if any(self.body[item.start : item.start + 1] != b"{" for item in found):
+            raise BadRequest(f"{key!r} holds something that is not an object")
+        return found
+
+    def _declared(self, key: str, *, nested: bool) -> list[Declared]:
+        return [
+            Declared(span, tool_names(self.body, span, nested=nested)) for span in self._list(key)
+        ]
+
+    def value(self, key: str) -> Any:
+        """Decode one top-level value; None if it is absent."""
+        span = self.top.get(key)
+        return None if span is None else decode(self.body, span)
+
+    def flag(self, key: str) -> bool:
+        """Tell whether a top-level value is there and neither null nor false."""
+        return self.value(key) not in (None, False)
+
+    @cached_property
+    def declared(self) -> frozenset[str]:
+        """Every name under which the agent declares a tool."""
+        return frozenset(name for tool in (*self.tools, *self.functions) for name in tool.names)
+
+    @property
+    def declares_tools(self) -> bool:
+        """Whether it declares any."""
+        return bool(self.tools or self.functions)
+
+    @cached_property
+    def first_user_text(self) -> str:
+        """The first user message's text."""
+        for span in self.messages:
+            if self.role(span) == "user":
+                return content_text(decode(self.body, span).get("content"))
+        return ""
+
+    @cached_property
+    def history(self) -> list[dict[str, Any]]:
+        """All messages decoded; only for what needs the whole history."""
+        return [decode(self.body, span) for span in self.messages]
+
+    @cached_property
+    def call_ids(self) -> frozenset[str]:
+        """Ids of calls in the history."""
+        return frozenset(
+            str(call.get("id")) for message in self.history for call in calls_of(message)
+        )
+
+    def role(self, span: Span) -> str:
+        """Give a message's role."""
+        try:
+            return _decode_role(self.body[span.start : span.end]).role
+        except msgspec.MsgspecError:
+            return ""
+
+    def members_of(self, span: Span) -> list[Member]:
+        """Give the members of a message or another object."""
+        return members(self.body, span)
+
+
+class _Role(msgspec.Struct):
+    role: str = ""
+
+
+_decode_role = msgspec.json.Decoder(_Role).decode
+_decode = msgspec.json.Decoder().decode
+
+
+def decode(body: bytes, span: Span) -> Any:
+    """Decode a value.
+
+    Raises:
+        BadRequest: it is not valid JSON, which a string with broken UTF-8 is not.
+    """
+    try:
+        return _decode(body[span.start : span.end])
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise BadRequest(f"the request body is not valid JSON: {error}") from error
+
+
+def calls_of(message: dict[str, Any]) -> list[dict[str, Any]]:
+    """Give the tool calls of a history message that have the shape of one."""
+    calls = message.get("tool_calls")
+    if not isinstance(calls, list):
+        return []
+    return [call for call in calls if isinstance(call, dict)]
+
+
+def content_text(content: Any) -> str:
+    """Give the text of a message's content, be it a string or parts."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    texts = [part.get("text") for part in content if isinstance(part, dict)]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def tool_names(body: bytes, span: Span, *, nested: bool) -> tuple[ToolName, ...]:
+    """Give every name that a tool definition carries, duplicates of keys included.
+
+    A definition is offered only if all of them may be, since servers differ in which one they take. A
+    type that is neither function nor custom is run by the provider and counts as a name of its own.
+    """
+    names: dict[str, None] = {}
+    types: list[str] = []
+    for member in members(body, span):
+        key = member.key.casefold()
+        if key == "name":
+            _add_name(names, body, member.value)
+        elif key == "type":
+            types.append(str(decode(body, member.value)))
+        elif (
+            key in ("function", "custom")
+            and body[member.value.start : member.value.start + 1] == b"{"
+        ):
+            for inner in members(body, member.value):
+                if inner.key.casefold() == "name":
+                    _add_name(names, body, inner.value)
+    for kind in types:
+        if not nested or kind not in ("function", "custom"):
+            names[kind] = None
+    return tuple(ToolName(name) for name in names)
+
+
+def _add_name(names: dict[str, None], body: bytes, span: Span) -> None:
+    value = decode(body, span)
+    names[value if isinstance(value, str) else repr(value)] = None

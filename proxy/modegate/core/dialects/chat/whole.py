@@ -1,0 +1,174 @@
+"""A chat completions answer that came as one JSON body."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from modegate.core.calls import Gathered
+from modegate.core.dialects.base import ChoiceRead
+from modegate.core.dialects.chat import answer
+from modegate.core.spans import (
+    Edit,
+    Member,
+    Span,
+    apply,
+    elements,
+    members,
+    quote,
+    without,
+    without_members,
+)
+
+
+class ChatWhole:
+    """One body, read; written again without what was not released."""
+
+    def __init__(self, body: bytes) -> None:
+        """Read it.
+
+        Raises:
+            AnswerUnreadable: it cannot be read with no doubt left.
+        """
+        self._body = body
+        self._value = answer.parse_answer(body)
+        usage = self._value.get("usage")
+        self.usage: Mapping[str, Any] | None = usage if isinstance(usage, dict) else None
+        self.choices: dict[int, ChoiceRead] = {}
+        self._pieces: list[tuple[int, list[Gathered]]] = []
+        for position, choice in enumerate(answer.choices_of(self._value)):
+            self._read(choice, position)
+
+    def _read(self, choice: dict[str, Any], position: int) -> None:
+        index = answer.choice_index(choice, position)
+        read = self.choices.setdefault(index, ChoiceRead())
+        body = answer.body_of(choice)
+        calls: list[Gathered] = []
+        for kind, piece in answer.pieces_of(body):
+            call = Gathered(index, "legacy" if kind == "legacy" else "function")
+            answer.add_piece(call, kind, piece)
+            calls.append(call)
+        read.calls += calls
+        answer.add_texts(read, body)
+        finish = choice.get("finish_reason")
+        read.finish = str(finish) if finish else read.finish
+        self._pieces.append((index, calls))
+
+    def write(
+        self,
+        *,
+        before: Mapping[str, str],
+        closing: Mapping[int, str],
+        stop: frozenset[int],
+        usage: Sequence[Mapping[str, Any]],
+    ) -> bytes:
+        """Give the body without the calls that were not released.
+
+        `before` is what earlier hops said, by kind of text; `closing` the text with which a choice
+        ends instead of its calls; in a choice of `stop` a finish that says calls were made is a normal
+        one; `usage` is what earlier hops spent.
+        """
+        top = members(self._body)
+        edits: list[Edit] = []
+        for member in top:
+            if member.key == "choices" and self._pieces:
+                places = elements(self._body, member.value)
+                for place, (index, calls) in zip(places, self._pieces, strict=True):
+                    text = closing.get(index, "")
+                    edits += self._choice_edits(place, calls, before, text)
+                    if index in stop:
+                        edits += self._finish_edits(place)
+            elif member.key == "usage" and self.usage is not None:
+                edits += self._usage_edits(member.value, usage)
+        return apply(self._body, edits) if edits else self._body
+
+    def _usage_edits(self, span: Span, usage: Sequence[Mapping[str, Any]]) -> list[Edit]:
+        changed = answer.add_usage(dict(self.usage or {}), [dict(hop) for hop in usage])
+        return [
+            Edit(*m.value, str(changed[m.key]).encode())
+            for m in members(self._body, span)
+            if m.key in changed
+        ]
+
+    def _finish_edits(self, place: Span) -> list[Edit]:
+        return [
+            Edit(*m.value, b'"stop"')
+            for m in members(self._body, place)
+            if m.key == "finish_reason"
+            and answer.content_string(self._body[m.value.start : m.value.end])
+            in answer.CALL_FINISHES
+        ]
+
+    def _choice_edits(
+        self, place: Span, calls: list[Gathered], before: Mapping[str, str], closing: str
+    ) -> list[Edit]:
+        for member in members(self._body, place):
+            if member.key in ("delta", "message") and self._is_object(member.value):
+                found = members(self._body, member.value)
+                return self._call_edits(found, calls) + self._text_edits(
+                    member.value, found, before, closing
+                )
+        return []
+
+    def _is_object(self, span: Span) -> bool:
+        return self._body[span.start : span.start + 1] == b"{"
+
+    def _call_edits(self, found: list[Member], calls: list[Gathered]) -> list[Edit]:
+        drop: set[str] = set()
+        edits: list[Edit] = []
+        listed = [call for call in calls if call.kind != "legacy"]
+        refused = {at for at, call in enumerate(listed) if not call.released}
+        if refused and len(refused) == len(listed):
+            drop.add("tool_calls")
+        elif refused:
+            span = next(m.value for m in found if m.key == "tool_calls")
+            edits += without(elements(self._body, span), refused)
+        if any(call.kind == "legacy" and not call.released for call in calls):
+            drop.add("function_call")
+        return edits + without_members(found, drop)
+
+    def _text_edits(
+        self, span: Span, found: list[Member], before: Mapping[str, str], closing: str
+    ) -> list[Edit]:
+        edits = self._content_edits(span, found, before.get("text", ""), closing)
+        for key, text in before.items():
+            spans = [m.value for m in found if m.key == key]
+            if key == "text" or not text:
+                continue
+            if spans and self._body[spans[0].start] == 0x22:
+                at = spans[0].start + 1
+                edits.append(Edit(at, at, quote(text)[1:-1]))
+        return edits
+
+    def _content_edits(
+        self, span: Span, found: list[Member], before: str, closing: str
+    ) -> list[Edit]:
+        if not before and not closing:
+            return []
+        spans = [m.value for m in found if m.key == "content"]
+        if not spans:
+            text = quote(join_texts(before, closing))
+            comma = b"," if found else b""
+            return [Edit(span.start + 1, span.start + 1, b'"content":' + text + comma)]
+        start, end = spans[0]
+        if self._body[start : start + 1] == b"[":
+            return self._part_edits(spans[0], before, closing)
+        own = answer.content_string(self._body[start:end])
+        return [Edit(start, end, quote(join_texts(before, own, closing)))]
+
+    def _part_edits(self, span: Span, before: str, closing: str) -> list[Edit]:
+        filled = bool(elements(self._body, span))
+        edits: list[Edit] = []
+        for text, at in ((before, span.start + 1), (closing, span.end - 1)):
+            if text:
+                part = b'{"type":"text","text":' + quote(text) + b"}"
+                lead = at != span.start + 1
+                comma = b"," if filled else b""
+                edits.append(Edit(at, at, comma + part if lead else part + comma))
+                filled = True
+        return edits
+
+
+def join_texts(*texts: str) -> str:
+    """Join texts of hops as the streamed form does: a blank line between two that say something."""
+    return "\n\n".join(text for text in texts if text)

@@ -1,0 +1,205 @@
+"""One continuous chat completions answer out of the parts of one hop or more.
+
+Parts that leave together leave as the bytes that came. Where only some parts of a frame may go, the
+rest is cut out of its JSON; in hops after the first, id, `created` and `role` are those of one answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import msgspec
+
+from modegate.core.dialects.base import Kind, Part
+from modegate.core.dialects.chat import answer
+from modegate.core.dialects.chat.stream import ChatFrame
+from modegate.core.errors import ModegateError, error_json
+from modegate.core.spans import (
+    Edit,
+    Member,
+    Span,
+    apply,
+    elements,
+    members,
+    quote,
+    without,
+    without_members,
+)
+from modegate.core.sse import encode
+
+DONE = b"data: [DONE]\n\n"
+HEAD_KEYS = ("id", "object", "created", "model", "system_fingerprint")
+
+
+class ChatStreamWriter:
+    """Writes the client's stream."""
+
+    def __init__(self) -> None:
+        """Begin an answer."""
+        self._head: dict[str, Any] = {}
+        self._hop = 0
+        self._spent: list[dict[str, Any]] = []
+        self._roles: set[int] = set()
+        self._texts: set[int] = set()
+        self._break_before: set[int] = set()
+
+    def seen(self, part: Part) -> None:
+        """Note what the answer is called, though nothing of it may go yet."""
+        if not self._head and part.frame.data:
+            self._head = {k: part.frame.value[k] for k in HEAD_KEYS if k in part.frame.value}
+
+    def write(self, parts: Sequence[Part], *, stop: Collection[int] = ()) -> bytes:
+        """Give the bytes of parts that may go; in `stop`, a finish with calls becomes a normal one."""
+        return b"".join(
+            self._frame(frame, list(group), stop)
+            for frame, group in groupby(parts, key=lambda part: part.frame)
+        )
+
+    def next_hop(self, usage: Mapping[str, Any] | None) -> None:
+        """Another hop's parts follow; this is the usage of the one that was."""
+        self._hop += 1
+        if usage is not None:
+            self._spent.append(dict(usage))
+        self._break_before = set(self._texts)
+
+    def text(self, choice: int, text: str) -> bytes:
+        """Give a piece of text of our own."""
+        delta: dict[str, Any] = {} if choice in self._roles else {"role": "assistant"}
+        self._roles.add(choice)
+        lead = "\n\n" if choice in self._texts else ""
+        self._texts.add(choice)
+        return self._chunk(choice, {**delta, "content": lead + text}, None)
+
+    def finish(self, choice: int) -> bytes:
+        """Give a normal finish of our own."""
+        return self._chunk(choice, {}, "stop")
+
+    def done(self) -> bytes:
+        """Give the end of the answer."""
+        return DONE
+
+    def error(self, error: ModegateError) -> bytes:
+        """Give the error frame that clients of this API take for the end of a failed stream."""
+        return encode(error_json(error, "chat"))
+
+    def _chunk(self, choice: int, delta: dict[str, Any], finish: str | None) -> bytes:
+        head = {"id": "chatcmpl-modegate", "object": "chat.completion.chunk", **self._head}
+        choices = [{"index": choice, "delta": delta, "finish_reason": finish}]
+        return encode(msgspec.json.encode({**head, "choices": choices}))
+
+    def _frame(self, frame: ChatFrame, parts: list[Part], stop: Collection[int]) -> bytes:
+        if not frame.data:
+            return frame.raw
+        whole = len(parts) == len(frame.parts) and all(
+            call.released is not False for part in parts for call in part.calls
+        )
+        stops = {part.choice for part in parts if part.kind is Kind.FINISH} & set(stop)
+        edits: list[Edit] = []
+        if not whole or stops or self._hop or self._spent:
+            edits = self._edits(frame, parts, stops)
+        self._note(frame)
+        if not edits:
+            return frame.raw
+        return encode(apply(frame.data, edits))
+
+    def _note(self, frame: ChatFrame) -> None:
+        for position, choice in enumerate(answer.choices_of(frame.value)):
+            index = answer.choice_index(choice, position)
+            body = answer.body_of(choice)
+            if "role" in body:
+                self._roles.add(index)
+            if body.get("content"):
+                self._texts.add(index)
+                self._break_before.discard(index)
+
+    def _edits(self, frame: ChatFrame, parts: list[Part], stops: set[int]) -> list[Edit]:
+        top = members(frame.data)
+        edits = self._head_edits(frame, top)
+        spans = [m.value for m in top if m.key == "choices"]
+        if not spans or not answer.choices_of(frame.value):
+            return edits
+        places = elements(frame.data, spans[0])
+        gone: set[int] = set()
+        for position, choice in enumerate(answer.choices_of(frame.value)):
+            index = answer.choice_index(choice, position)
+            mine = [part for part in parts if part.choice == index]
+            if not mine:
+                gone.add(position)
+                continue
+            edits += self._choice_edits(frame.data, places[position], choice, mine, index in stops)
+        return edits + without(places, gone)
+
+    def _head_edits(self, frame: ChatFrame, top: list[Member]) -> list[Edit]:
+        if not self._hop:
+            return []
+        edits = [
+            Edit(*m.value, msgspec.json.encode(self._head[m.key]))
+            for m in top
+            if m.key in ("id", "created") and m.key in self._head
+        ]
+        usage = frame.value.get("usage")
+        if isinstance(usage, dict):
+            changed = answer.add_usage(usage, self._spent)
+            span = next(m.value for m in top if m.key == "usage")
+            edits += [
+                Edit(*m.value, str(changed[m.key]).encode())
+                for m in members(frame.data, span)
+                if m.key in changed
+            ]
+        return edits
+
+    def _choice_edits(
+        self, data: bytes, place: Span, choice: dict[str, Any], parts: list[Part], stop: bool
+    ) -> list[Edit]:
+        found = members(data, place)
+        kinds = {part.kind for part in parts}
+        edits: list[Edit] = []
+        for member in found:
+            if member.key == "finish_reason" and choice.get("finish_reason"):
+                if Kind.FINISH not in kinds:
+                    edits.append(Edit(*member.value, b"null"))
+                elif stop and choice["finish_reason"] in answer.CALL_FINISHES:
+                    edits.append(Edit(*member.value, b'"stop"'))
+            elif member.key in ("delta", "message") and answer.body_of(choice):
+                edits += self._body_edits(data, member.value, answer.body_of(choice), parts)
+        return edits
+
+    def _body_edits(
+        self, data: bytes, span: Span, body: dict[str, Any], parts: list[Part]
+    ) -> list[Edit]:
+        found = members(data, span)
+        calls = [call for part in parts if part.kind is Kind.CALL for call in part.calls]
+        drop = set() if calls else set(answer.CALL_KEYS)
+        live = any(part.kind is Kind.LIVE for part in parts)
+        if not live and len(parts) < len(parts[0].frame.parts):
+            # What is not a call has gone with the live part, or is empty.
+            drop |= {m.key for m in found if m.key not in answer.CALL_KEYS} - {"role"}
+        choice = parts[0].choice
+        if choice in self._roles and (self._hop or not live):
+            drop.add("role")
+        edits: list[Edit] = []
+        if calls:
+            edits += self._call_edits(data, found, calls, drop)
+        if (
+            choice in self._break_before
+            and isinstance(body.get("content"), str)
+            and body["content"]
+        ):
+            start = next(m.value.start for m in found if m.key == "content")
+            edits.append(Edit(start + 1, start + 1, quote("\n\n")[1:-1]))
+        return edits + without_members(found, drop)
+
+    def _call_edits(
+        self, data: bytes, found: list[Member], calls: list[Any], drop: set[str]
+    ) -> list[Edit]:
+        lists = [m.value for m in found if m.key == "tool_calls"]
+        pieces = elements(data, lists[0]) if lists and data[lists[0].start] == 0x5B else []
+        refused = {at for at in range(len(pieces)) if calls[at].released is False}
+        if pieces and len(refused) == len(pieces):
+            drop.add("tool_calls")
+            refused = set()
+        if len(calls) > len(pieces) and calls[-1].released is False:
+            drop.add("function_call")
+        return without(pieces, refused)

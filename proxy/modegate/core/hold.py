@@ -1,0 +1,102 @@
+"""What of a streamed answer may go to the client, and when.
+
+Live parts go the moment they come. Parts of calls are held until their choice's finish (or the end of
+the answer), are judged together and leave in order, or not at all. While the finish of a choice depends
+on what becomes of its refused calls, it is deferred, and what follows it too.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from modegate.core.calls import Gathered
+from modegate.core.dialects.base import ChoiceRead, Kind, Part, StreamReader
+from modegate.core.errors import TooLarge
+
+
+class Hold:
+    """The parts of one hop on their way to the client."""
+
+    def __init__(self, reader: StreamReader, limit: int, *, defer: bool) -> None:
+        """Hold at most `limit` bytes of calls; with `defer`, every finish waits for the end."""
+        self.reader = reader
+        self._limit = limit
+        self._defer = defer
+        self._queue: deque[Part] = deque()
+        self._held: list[Part] = []
+        self._size = 0
+        self.deferred: list[Part] = []
+        """Finishes and what follows them, in order."""
+        self.done: Part | None = None
+        """The end of the answer, once it is reached."""
+
+    def take(self, parts: Iterable[Part]) -> None:
+        """Take what the reader gave."""
+        self._queue.extend(parts)
+
+    def advance(self) -> list[Part]:
+        """Give the parts that may go now; stops where calls must be judged (`to_judge`) or at the end."""
+        out: list[Part] = []
+        while self._queue and self.done is None:
+            part = self._queue[0]
+            if part.kind in (Kind.FINISH, Kind.DONE) and self._unjudged(part):
+                break
+            self._queue.popleft()
+            self._pass(part, out)
+        return out
+
+    def to_judge(self) -> list[Gathered]:
+        """Give the calls that are complete and have no verdict yet."""
+        return self._unjudged(self._queue[0]) if self._queue and self.done is None else []
+
+    def _unjudged(self, part: Part) -> list[Gathered]:
+        if part.kind is Kind.FINISH:
+            choices: Iterable[ChoiceRead] = (self.reader.choices[part.choice],)
+        elif part.kind is Kind.DONE:
+            choices = self.reader.choices.values()
+        else:
+            return []
+        return [call for choice in choices for call in choice.calls if call.released is None]
+
+    def _pass(self, part: Part, out: list[Part]) -> None:
+        if part.kind is Kind.LIVE:
+            if self._leaves_with_calls(part):
+                self._held.append(part)
+            else:
+                out.append(part)
+        elif part.kind is Kind.CALL:
+            self._hold(part)
+        elif part.kind is Kind.FINISH:
+            self._release(part.choice, out)
+            waits = self._defer or bool(self.reader.choices[part.choice].refused())
+            (self.deferred if waits else out).append(part)
+        elif part.kind is Kind.TAIL:
+            (self.deferred or out).append(part)
+        else:
+            self._release(None, out)
+            self.done = part
+
+    def _leaves_with_calls(self, part: Part) -> bool:
+        # A frame that holds text, calls and their finish is judged at once and can stay whole.
+        kinds = {other.kind for other in part.frame.parts if other.choice == part.choice}
+        return {Kind.CALL, Kind.FINISH} <= kinds
+
+    def _hold(self, part: Part) -> None:
+        if all(call.released is False for call in part.calls):
+            return
+        self._held.append(part)
+        self._size += part.size
+        if self._size > self._limit:
+            raise TooLarge(f"calls of over {self._limit} bytes are held back (limits.held)")
+
+    def _release(self, choice: int | None, out: list[Part]) -> None:
+        waiting: list[Part] = []
+        for part in self._held:
+            if choice is not None and part.choice != choice:
+                waiting.append(part)
+                continue
+            self._size -= part.size
+            if part.kind is Kind.LIVE or any(call.released for call in part.calls):
+                out.append(part)
+        self._held = waiting

@@ -1,0 +1,206 @@
+"""The answer of one hop, streamed or whole, behind one face: fed, judged, complete.
+
+Both kinds go through the same gate and the same decision on what comes next (L7).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from modegate.core.calls import Gathered
+from modegate.core.dialects.base import (
+    ChoiceRead,
+    Dialect,
+    StreamReader,
+    StreamWriter,
+    WholeAnswer,
+)
+from modegate.core.errors import ModegateError, TooLarge
+from modegate.core.hold import Hold
+from modegate.core.policy import Limits
+from modegate.core.sse import Frame, FrameReader
+
+
+class HopAnswer(Protocol):
+    """One hop's answer."""
+
+    @property
+    def choices(self) -> Mapping[int, ChoiceRead]:
+        """What its choices have said."""
+        ...
+
+    @property
+    def usage(self) -> Mapping[str, Any] | None:
+        """What it cost, as far as the upstream said."""
+        ...
+
+    @property
+    def complete(self) -> bool:
+        """Whether it has ended and every call has its verdict."""
+        ...
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes of the body."""
+        ...
+
+    failure: ModegateError | None
+    """Why the answer cannot be read any further, once `advance` has found out."""
+
+    @property
+    def cut(self) -> bool:
+        """Whether the bytes ended before the answer did."""
+        ...
+
+    def end(self) -> None:
+        """Take the end of the body."""
+        ...
+
+    def advance(self) -> bytes:
+        """Give what may go to the client now."""
+        ...
+
+    def to_judge(self) -> list[Gathered]:
+        """Give the calls that wait for a verdict."""
+        ...
+
+
+class StreamedHop:
+    """A hop that arrives as server-sent events.
+
+    A frame is read only after the verdicts that frames in front of it called for: what a call was when
+    it was judged is what the client gets of it, however the bytes were cut.
+    """
+
+    def __init__(
+        self, reader: StreamReader, writer: StreamWriter, limits: Limits, *, later: bool
+    ) -> None:
+        """Begin; in a later hop every finish waits for the end, as a log entry goes before it."""
+        self._reader = reader
+        self._writer = writer
+        self._frames = FrameReader(limits.frame)
+        self._waiting: deque[Frame] = deque()
+        self.hold = Hold(reader, limits.held, defer=later)
+        self._ended = False
+        self._too_large: TooLarge | None = None
+        self.failure: ModegateError | None = None
+
+    @property
+    def choices(self) -> Mapping[int, ChoiceRead]:
+        """What its choices have said."""
+        return self._reader.choices
+
+    @property
+    def usage(self) -> Mapping[str, Any] | None:
+        """What it cost."""
+        return self._reader.usage
+
+    @property
+    def complete(self) -> bool:
+        """Whether the end was reached, of the answer or of bytes that finished every choice."""
+        return self.hold.done is not None or (self._ended and self._finished())
+
+    @property
+    def cut(self) -> bool:
+        """Whether the bytes ended before the answer did."""
+        return self._ended and not self.complete and not self.to_judge()
+
+    def _finished(self) -> bool:
+        choices = self._reader.choices.values()
+        return bool(choices) and all(choice.finish for choice in choices) and not self.to_judge()
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes of the stream."""
+        try:
+            self._waiting.extend(self._frames.feed(data))
+        except TooLarge as error:
+            self._too_large = error
+
+    def end(self) -> None:
+        """Take the end of the bytes."""
+        rest = self._frames.finish()
+        if rest is not None:
+            self._waiting.append(rest)
+        self._ended = True
+
+    def advance(self) -> bytes:
+        """Give what may go to the client now."""
+        parts = self.hold.advance()
+        try:
+            while self._waiting and self.hold.done is None and not self.hold.to_judge():
+                new = self._reader.read(self._waiting.popleft())
+                self._writer.seen(new[0])
+                self.hold.take(new)
+                parts += self.hold.advance()
+            if not self._waiting and self._too_large is not None:
+                raise self._too_large
+        except ModegateError as error:
+            self.failure = error
+        if not parts:
+            return b""
+        # A finish that says calls were made, where none was: sent on, it makes agents loop or fail.
+        return self._writer.write(
+            parts, stop={c for c, read in self.choices.items() if not read.calls}
+        )
+
+    def to_judge(self) -> list[Gathered]:
+        """Give the calls that wait for a verdict."""
+        return self.hold.to_judge()
+
+
+class WholeHop:
+    """A hop that arrives as one JSON body."""
+
+    def __init__(self, dialect: Dialect, limits: Limits) -> None:
+        """Begin."""
+        self._dialect = dialect
+        self._limit = limits.body
+        self._body = bytearray()
+        self.answer: WholeAnswer | None = None
+        self.cut = False
+        self.failure: ModegateError | None = None
+
+    @property
+    def choices(self) -> Mapping[int, ChoiceRead]:
+        """What its choices have said."""
+        return self.answer.choices if self.answer else {}
+
+    @property
+    def usage(self) -> Mapping[str, Any] | None:
+        """What it cost."""
+        return self.answer.usage if self.answer else None
+
+    @property
+    def complete(self) -> bool:
+        """Whether it was read and every call has its verdict."""
+        return self.answer is not None and not self.to_judge()
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes of the body."""
+        self._body += data
+        if len(self._body) > self._limit:
+            self.failure = TooLarge(
+                f"the upstream's answer is over {self._limit} bytes (limits.body)"
+            )
+            self._body.clear()
+
+    def end(self) -> None:
+        """Read the body."""
+        try:
+            self.answer = self._dialect.read_whole(bytes(self._body))
+        except ModegateError as error:
+            self.failure = error
+
+    def advance(self) -> bytes:
+        """Give nothing: a body goes when all of it is judged."""
+        return b""
+
+    def to_judge(self) -> list[Gathered]:
+        """Give the calls that wait for a verdict."""
+        return [
+            call
+            for choice in self.choices.values()
+            for call in choice.calls
+            if call.released is None
+        ]

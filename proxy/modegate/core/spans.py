@@ -1,0 +1,213 @@
+"""Where the parts of a JSON text are, so that an edit changes those bytes and no others.
+
+Every function takes text that is known to be valid JSON (`check` says so). Offsets are bytes from the
+start of the text. Members are given with duplicates and in order, as RFC 8259 leaves their meaning
+open and the gate must not choose one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
+_SCALAR = re.compile(rb"[^\s,\]}]+")
+_SPACE = re.compile(rb"[ \t\r\n]*")
+
+_decode_raw_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_raw_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_decode_string = msgspec.json.Decoder(str).decode
+_decode_any = msgspec.json.Decoder().decode
+
+
+class Span(NamedTuple):
+    """A value's bytes: `text[start:end]`."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One `"key": value` of an object."""
+
+    key: str
+    start: int
+    """Where the key begins."""
+    value: Span
+
+
+class Edit(NamedTuple):
+    """Replace `text[start:end]`."""
+
+    start: int
+    end: int
+    new: bytes
+
+
+def check(text: bytes) -> Any:
+    """Decode a JSON text whole.
+
+    Raises:
+        ValueError: it is not JSON, not UTF-8, or nested too deeply.
+    """
+    try:
+        return _decode_any(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    except msgspec.MsgspecError as error:
+        raise ValueError(str(error)) from error
+
+
+def _space(text: bytes, at: int) -> int:
+    match = _SPACE.match(text, at)
+    return match.end() if match else at
+
+
+def _value_end(text: bytes, at: int, hint: bytes | None) -> int:
+    first = text[at]
+    if hint is not None and text.startswith(hint, at):
+        # A JSON value that is followed by a delimiter cannot be the beginning of another one.
+        end = at + len(hint)
+        after = _space(text, end)
+        if after < len(text) and text[after] in b",]}":
+            return end
+    if first == 0x22:
+        match = _STRING.match(text, at)
+        if match is None:
+            raise ValueError("unterminated string")
+        return match.end()
+    if first in b"{[":
+        return _bracket_end(text, at)
+    match = _SCALAR.match(text, at)
+    if match is None:
+        raise ValueError(f"no value at {at}")
+    return match.end()
+
+
+def _bracket_end(text: bytes, at: int) -> int:
+    depth = 0
+    for token in _TOKEN.finditer(text, at):
+        first = text[token.start()]
+        if first in b"{[":
+            depth += 1
+        elif first in b"]}":
+            depth -= 1
+            if depth == 0:
+                return token.end()
+    raise ValueError("unbalanced brackets")
+
+
+def members(text: bytes, span: Span | None = None) -> list[Member]:
+    """Give the members of an object, duplicates included.
+
+    Raises:
+        ValueError: the value is not an object.
+    """
+    start, end = span or Span(_space(text, 0), len(text))
+    if text[start : start + 1] != b"{":
+        raise ValueError("not an object")
+    hints = _hints(text[start:end] if (start, end) != (0, len(text)) else text)
+    found: list[Member] = []
+    at = _space(text, start + 1)
+    while text[at] != 0x7D:
+        match = _STRING.match(text, at)
+        if match is None:
+            raise ValueError(f"no key at {at}")
+        key = _decode_string(match.group())
+        colon = _space(text, match.end())
+        value = _space(text, colon + 1)
+        value_end = _value_end(text, value, hints.get(key))
+        found.append(Member(key, at, Span(value, value_end)))
+        at = _space(text, value_end)
+        if text[at] == 0x2C:
+            at = _space(text, at + 1)
+    return found
+
+
+def _hints(text: bytes) -> dict[str, bytes]:
+    # The decoder skips nested values in C; knowing their length spares a walk through them here.
+    try:
+        raw = _decode_raw_object(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    except msgspec.MsgspecError as error:
+        raise ValueError(str(error)) from error
+    return {key: bytes(value) for key, value in raw.items()}
+
+
+def elements(text: bytes, span: Span) -> list[Span]:
+    """Give the elements of an array.
+
+    Raises:
+        ValueError: the value is not an array.
+    """
+    if text[span.start : span.start + 1] != b"[":
+        raise ValueError("not an array")
+    try:
+        raw = _decode_raw_array(text[span.start : span.end])
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    except msgspec.MsgspecError as error:
+        raise ValueError(str(error)) from error
+    found: list[Span] = []
+    at = _space(text, span.start + 1)
+    for value in raw:
+        size = len(bytes(value))
+        found.append(Span(at, at + size))
+        at = _space(text, at + size)
+        if text[at] == 0x2C:
+            at = _space(text, at + 1)
+    return found
+
+
+def apply(text: bytes, edits: Iterable[Edit]) -> bytes:
+    """Apply edits that do not overlap; several insertions at one place keep their order.
+
+    Raises:
+        ValueError: two edits overlap.
+    """
+    pieces: list[bytes] = []
+    at = 0
+    for start, end, new in sorted(edits, key=lambda edit: (edit.start, edit.end)):
+        if start < at:
+            raise ValueError("edits overlap")
+        pieces += (text[at:start], new)
+        at = end
+    pieces.append(text[at:])
+    return b"".join(pieces)
+
+
+def without(spans: list[Span], drop: set[int]) -> list[Edit]:
+    """Give the edits that take some neighbours out of a list, each with one comma.
+
+    `spans` are all elements of an array, or all members of an object from key to value.
+    """
+    edits: list[Edit] = []
+    kept = [index for index in range(len(spans)) if index not in drop]
+    if not kept:
+        return [Edit(spans[0].start, spans[-1].end, b"")] if spans else []
+    for index in sorted(drop):
+        if index < kept[0]:
+            # In front of the first that stays: up to where the next one begins.
+            edits.append(Edit(spans[index].start, spans[index + 1].start, b""))
+        else:
+            edits.append(Edit(spans[index - 1].end, spans[index].end, b""))
+    return edits
+
+
+def without_members(found: list[Member], keys: set[str]) -> list[Edit]:
+    """Give the edits that take every member of these names out of an object."""
+    spans = [Span(member.start, member.value.end) for member in found]
+    drop = {index for index, member in enumerate(found) if member.key in keys}
+    return without(spans, drop)
+
+
+def quote(text: str) -> bytes:
+    """Give a JSON string."""
+    return msgspec.json.encode(text)

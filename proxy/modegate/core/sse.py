@@ -1,0 +1,126 @@
+"""Server-sent events: bytes in, frames out, every byte kept.
+
+Follows the event stream format of the HTML standard (section 9.2.6): lines end in LF, CRLF or CR, a
+blank line ends a frame, a byte order mark may stand in front. A frame carries its bytes as they came,
+so that what is passed on is what was received. Frames in which a lenient reader could see something
+else than a strict one are marked `odd`: the gate refuses them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from modegate.core.errors import TooLarge
+
+# Atomic, so that the CR and the LF of one line end are never counted as two.
+_FRAME_END = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+_BOM = b"\xef\xbb\xbf"
+# Some clients split lines at these too (str.splitlines): a call could hide behind one in a comment.
+_HIDDEN_LINE_END = re.compile(rb"[\x0b\x0c\x1c-\x1e]|\xc2\x85|\xe2\x80[\xa8\xa9]")
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One event, or one run of comments."""
+
+    raw: bytes
+    """The bytes as they came, line ends included."""
+    data: bytes | None
+    """What stands after `data:`, or None if there is none."""
+    event: bytes = b""
+    odd: bool = False
+    """Readers could differ on what this frame says."""
+
+
+class FrameReader:
+    """Cuts a byte stream into frames, however it is chunked."""
+
+    def __init__(self, limit: int) -> None:
+        """Hold at most `limit` bytes of an unfinished frame."""
+        self._limit = limit
+        self._buffer = bytearray()
+        self._scanned = 0
+        self._first = True
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """Take some bytes and give the frames that they complete.
+
+        Raises:
+            TooLarge: a frame is longer than the limit; after those in front of it were given.
+        """
+        buffer = self._buffer
+        buffer += data
+        begin = 0
+        at = self._scanned
+        while (match := _FRAME_END.search(buffer, at)) and not _may_go_on(match, len(buffer)):
+            at = match.end()
+            yield self._frame(bytes(buffer[begin:at]))
+            begin = at
+        if begin:
+            del buffer[:begin]
+        # The next end may begin with the last three bytes: CR LF CR of CR LF CR LF.
+        self._scanned = max(0, len(buffer) - 3)
+        if len(buffer) > self._limit:
+            raise TooLarge(
+                f"a frame of the upstream's stream is over {self._limit} bytes (limits.frame)"
+            )
+
+    def finish(self) -> Frame | None:
+        """Give what is left when the stream ends without a blank line."""
+        if not self._buffer:
+            return None
+        rest = bytes(self._buffer)
+        self._buffer.clear()
+        self._scanned = 0
+        return self._frame(rest)
+
+    def _frame(self, raw: bytes) -> Frame:
+        text = raw
+        if self._first:
+            self._first = False
+            text = raw.removeprefix(_BOM)
+        if text.startswith(b"data: ") and text.find(b"\n") == len(text) - 2 and b"\r" not in text:
+            return Frame(raw, text[6:-2])
+        return parse(raw, text)
+
+
+def _may_go_on(match: re.Match[bytes], size: int) -> bool:
+    """Tell whether a line feed may still follow that belongs to this end: after CR LF CR, or LF CR."""
+    end = match.group()
+    return match.end() == size and end.endswith(b"\r") and end != b"\r\r"
+
+
+def parse(raw: bytes, text: bytes) -> Frame:
+    """Read one frame's lines."""
+    data: list[bytes] = []
+    event = b""
+    odd = False
+    for line in _LINE_END.split(text):
+        if not line:
+            continue
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"data":
+            data.append(value)
+        elif name == b"event":
+            event = value
+        elif name not in (b"", b"id", b"retry"):
+            odd = True
+        if name != b"data" and _HIDDEN_LINE_END.search(line):
+            odd = True
+    # One JSON text over several lines reads differently for a client that goes line by line.
+    odd = odd or len([line for line in data if line.strip()]) > 1
+    return Frame(raw, b"\n".join(data) if data else None, event, odd)
+
+
+def encode(data: bytes) -> bytes:
+    """Give a frame of one data line."""
+    return b"data: " + data + b"\n\n"
+
+
+def comment(text: str) -> bytes:
+    """Give a comment, which keeps a connection alive and means nothing."""
+    return b": " + text.encode() + b"\n\n"

@@ -1,0 +1,86 @@
+"""Withheld exchanges: recorded when a step ends, found again in the history the agent sends next.
+
+The anchor is a pair of keys: of the item in front of the answer and of the answer as the client got
+it. A history that was edited or compacted there no longer matches, and then nothing is put in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from modegate.core.calls import Gathered, digest
+from modegate.core.dialects.base import ChoiceRead, Item
+from modegate.core.events import Segment, TurnWithheld, WithheldHop
+from modegate.core.ids import CallId, StepId
+
+MAX_BLOB = 256 * 1024
+"""Bytes kept of one hop; a larger one is put back no more."""
+
+
+@dataclass(slots=True)
+class Recording:
+    """The hops of one choice, until its answer is complete."""
+
+    hops: list[WithheldHop] = field(default_factory=list)
+    blobs: dict[str, bytes] = field(default_factory=dict)
+
+    def add(
+        self, step: StepId, choice: ChoiceRead, released: Sequence[Gathered], blob: bytes
+    ) -> None:
+        """Note one hop; an empty blob is one of which nothing was withheld."""
+        ref = ""
+        if blob and len(blob) <= MAX_BLOB:
+            ref = f"{step}-{digest(blob)}"
+            self.blobs[ref] = blob
+        self.hops.append(WithheldHop(tuple(segments(choice, released)), ref))
+
+    def event(self, step: StepId, before: str, answer: str) -> TurnWithheld:
+        """Give the event for the whole answer."""
+        return TurnWithheld(step, before, answer, tuple(self.hops))
+
+
+def segments(choice: ChoiceRead, released: Sequence[Gathered]) -> Iterable[Segment]:
+    """Give what the client got of one hop."""
+    for kind in choice.texts:
+        text = choice.text(kind)
+        if text:
+            yield Segment(kind, len(text), digest(text))
+    if released:
+        ids = tuple(CallId(call.id) for call in released)
+        yield Segment("calls", len(ids), digest("\n".join(ids)), ids)
+
+
+def match(items: Sequence[Item], withheld: Sequence[TurnWithheld]) -> dict[int, TurnWithheld]:
+    """Find the answers to which something belongs: newest first, and of several places the last."""
+    places: dict[tuple[str, str], list[int]] = {}
+    for index, item in enumerate(items):
+        if item.answer:
+            before = items[index - 1].key if index else ""
+            places.setdefault((before, item.key), []).append(index)
+    found: dict[int, TurnWithheld] = {}
+    for turn in reversed(withheld):
+        at = places.get((turn.before, turn.answer))
+        if at:
+            found[at.pop()] = turn
+    return found
+
+
+def refs(found: Mapping[int, TurnWithheld]) -> tuple[str, ...]:
+    """Give the stored bodies that these turns need."""
+    return tuple(
+        dict.fromkeys(hop.blob for turn in found.values() for hop in turn.hops if hop.blob)
+    )
+
+
+Found = dict[int, tuple[list[tuple[Segment, ...]], list[bytes]]]
+
+
+def complete(found: Mapping[int, TurnWithheld], blobs: Mapping[str, bytes]) -> Found:
+    """Give what can be put back: turns of which every stored body is still there."""
+    ready: Found = {}
+    for index, turn in found.items():
+        needed = [hop.blob for hop in turn.hops if hop.blob]
+        if needed and all(ref in blobs for ref in needed):
+            ready[index] = ([hop.segments for hop in turn.hops], [blobs[ref] for ref in needed])
+    return ready

@@ -1,0 +1,186 @@
+"""Performs what an exchange asks for and tells it what came of it; decides nothing."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import dataclass
+
+from starlette.types import Send
+
+from modegate.core.effects import (
+    Append,
+    CallUpstream,
+    Count,
+    Effect,
+    Finish,
+    ReadBlobs,
+    ReadState,
+    SendBytes,
+    SendHead,
+    StopUpstream,
+    StoreBlobs,
+)
+from modegate.core.errors import ModegateError, UpstreamFailed
+from modegate.core.events import CallJudged, Entry, Event
+from modegate.core.exchange import Exchange
+from modegate.core.ids import SessionKey
+from modegate.core.standing import Standing
+from modegate.server.clock import Clock
+from modegate.server.eventlog import EventLog
+from modegate.server.metrics import Metrics
+from modegate.server.recorder import Recorder
+from modegate.server.upstream import Upstream, UpstreamAnswer, UpstreamRequest
+
+KEEP_BLOBS_MS = 30 * 24 * 60 * 60 * 1000
+"""How long withheld exchanges can be put back: a month, longer than agents resume a session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What a step can reach."""
+
+    key: SessionKey
+    target: bytes
+    method: str
+    send: Send
+    upstream: Upstream
+    log: EventLog
+    recorder: Recorder
+    clock: Clock
+    metrics: Metrics
+    stand: Callable[[], Awaitable[Standing]]
+    """Reads strictly what the session stands under now."""
+
+
+class Drive:
+    """One step on its way."""
+
+    def __init__(self, exchange: Exchange, outside: Outside) -> None:
+        """Take an exchange that has not begun."""
+        self._exchange = exchange
+        self._out = outside
+        self._answer: UpstreamAnswer | None = None
+        self._chunks: AsyncIterator[bytes] | None = None
+        self._outcome: str | None = None
+
+    async def run(self, standing: Standing) -> str:
+        """Live through the step; give how it ended."""
+        try:
+            await self._perform(self._exchange.begin(standing))
+            while self._outcome is None:
+                await self._perform(await self._next())
+        except ModegateError as error:
+            await self._perform(self._exchange.failed(error))
+        finally:
+            await self._stop()
+        return self._outcome or "failed"
+
+    async def fail(self, error: ModegateError) -> None:
+        """End the step with an error of our own."""
+        await self._perform(self._exchange.failed(error))
+
+    async def _next(self) -> list[Effect]:
+        if self._chunks is None:
+            raise AssertionError("the exchange waits for nothing and is not over")
+        try:
+            chunk = await anext(self._chunks)
+        except StopAsyncIteration:
+            return self._exchange.upstream_end()
+        except UpstreamFailed as error:
+            return self._exchange.upstream_end(error)
+        return self._exchange.upstream_data(chunk)
+
+    async def _perform(self, effects: Iterable[Effect]) -> None:
+        pending = deque(effects)
+        while pending:
+            effect = pending.popleft()
+            match effect:
+                case SendBytes():
+                    last = pending and all(_is_end(one) for one in pending)
+                    await self._send(effect.data, more=not last)
+                case Finish():
+                    await self._end(effect)
+                case Count():
+                    self._count(effect.what)
+                case _:
+                    pending.extend(await self._do(effect))
+
+    async def _do(self, effect: Effect) -> list[Effect]:
+        """Perform one effect and give those that its report brings; they come after all others."""
+        match effect:
+            case Append():
+                await self._append(effect)
+            case StoreBlobs():
+                for ref, body in effect.blobs.items():
+                    await self._out.log.put_blob(self._out.key, ref, body, KEEP_BLOBS_MS)
+            case ReadBlobs():
+                return self._exchange.blobs(
+                    await self._out.log.get_blobs(self._out.key, effect.refs)
+                )
+            case ReadState():
+                return self._exchange.state(await self._out.stand())
+            case CallUpstream():
+                return await self._call(effect)
+            case StopUpstream():
+                await self._stop()
+            case SendHead():
+                head = {"status": effect.status, "headers": effect.headers}
+                await self._out.send({"type": "http.response.start", **head})
+            case _:
+                raise AssertionError(f"{effect} is performed by _perform")
+        return []
+
+    async def _append(self, effect: Append) -> None:
+        entries = [Entry(self._out.clock.now_ms(), _by(event), event) for event in effect.events]
+        for event in effect.events:
+            if isinstance(event, CallJudged):
+                self._out.metrics.verdicts.labels(event.mode, event.verdict).inc()
+        if effect.durable:
+            await self._out.log.append(self._out.key, entries)
+        else:
+            self._out.recorder.record(self._out.key, entries)
+
+    async def _call(self, effect: CallUpstream) -> list[Effect]:
+        await self._stop()
+        self._out.metrics.hops.inc()
+        out = self._out
+        try:
+            self._answer = await out.upstream.send(
+                UpstreamRequest(out.method, out.target, effect.headers, effect.body)
+            )
+        except UpstreamFailed as error:
+            return self._exchange.upstream_end(error)
+        self._chunks = self._answer.chunks()
+        return self._exchange.upstream_head(self._answer.status, self._answer.headers)
+
+    async def _stop(self) -> None:
+        if self._answer is not None:
+            answer, self._answer, self._chunks = self._answer, None, None
+            await answer.close()
+
+    async def _send(self, data: bytes, *, more: bool) -> None:
+        await self._out.send({"type": "http.response.body", "body": data, "more_body": more})
+        if not more:
+            self._outcome = self._outcome or "sent"
+
+    async def _end(self, effect: Finish) -> None:
+        sent = self._outcome == "sent"
+        self._outcome = effect.outcome
+        if not sent and not effect.broken:
+            await self._out.send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    def _count(self, what: str) -> None:
+        if what == "unreadable":
+            self._out.metrics.unparsable.labels("answer").inc()
+
+
+def _is_end(effect: Effect) -> bool:
+    """Tell whether nothing but the end follows, so that the last piece can say so."""
+    if isinstance(effect, Finish):
+        return not effect.broken
+    return isinstance(effect, StopUpstream | Count)
+
+
+def _by(event: Event) -> str:
+    return "gate" if isinstance(event, CallJudged) else "agent"

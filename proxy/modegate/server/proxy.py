@@ -1,0 +1,40 @@
+"""The proxy's ASGI callable: every path that is not modegate's own."""
+
+from __future__ import annotations
+
+import logging
+
+from starlette.types import Receive, Scope, Send
+
+from modegate.core.errors import ModegateError
+from modegate.core.ids import StepId
+from modegate.server.inbox import ClientGone
+from modegate.server.step import Reach, Step
+
+log = logging.getLogger(__name__)
+
+
+class Proxy:
+    """Serves model requests."""
+
+    def __init__(self, reach: Reach) -> None:
+        """Take everything that a step can reach."""
+        self._reach = reach
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request; whatever goes wrong is answered in the client's own format."""
+        step = Step(self._reach, StepId(self._reach.clock.new_id()), scope, receive, send)
+        outcome = "failed"
+        try:
+            outcome = await step.run()
+        except ClientGone:
+            outcome = "gone"
+        except ModegateError as error:
+            outcome = error.code
+            await step.refuse(error)
+        except Exception:
+            # A bug of ours: nothing that is held is released, and the client is told (section 13).
+            log.exception("step %s failed", step.id)
+            await step.refuse(ModegateError(f"modegate failed; its log says why, under {step.id}"))
+        finally:
+            self._reach.metrics.steps.labels(outcome).inc()

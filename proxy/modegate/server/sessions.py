@@ -1,0 +1,122 @@
+"""Finds a request's session, reads strictly what it stands under, and opens sessions on first sight."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+
+from modegate.core.errors import Conflict
+from modegate.core.events import Entry, Event, ModeSet, SessionOpen
+from modegate.core.fold import State
+from modegate.core.identify import Identified
+from modegate.core.ids import DEFAULT_MODE, ModeId, SessionId, SessionKey
+from modegate.core.policy import Policy
+from modegate.core.standing import MAX_CHAIN, Standing, derived_start, stand
+from modegate.server.clock import Clock
+from modegate.server.eventlog import EventLog, Seen
+from modegate.server.folds import Folds
+from modegate.server.recorder import Recorder
+
+DAY_MS = 24 * 60 * 60 * 1000
+MAX_SEEN = 10_000
+"""Sessions remembered as seen; others are looked up in the index."""
+
+MAX_TRIES = 5
+"""Attempts to open a session while others append to it."""
+
+log = logging.getLogger(__name__)
+
+
+class Sessions:
+    """What a step's session stands under, now."""
+
+    def __init__(self, eventlog: EventLog, folds: Folds, recorder: Recorder, clock: Clock) -> None:
+        """Take what it reads and writes through."""
+        self._log = eventlog
+        self._folds = folds
+        self._recorder = recorder
+        self._clock = clock
+        self._seen: OrderedDict[SessionKey, None] = OrderedDict()
+
+    async def enter(self, found: Identified, policy: Policy, path: str) -> Standing:
+        """Begin a step: give what it stands under; a session seen for the first time may be opened.
+
+        Raises:
+            LogUnavailable: the log cannot be read or written.
+            Refusal: the mode in force, or the log, cannot be used.
+        """
+        if found.disagree:
+            log.warning(
+                "session %s was taken from %s; these name another: %s",
+                found.key, found.how, ", ".join(found.disagree),
+            )  # fmt: skip
+        state = await self._folds.state(found.key)
+        for _ in range(MAX_TRIES):
+            events = await self._opening(found, state, policy, path)
+            if not events:
+                break
+            try:
+                await self._append(found.key, events, state)
+                break
+            except Conflict:
+                state = await self._folds.state(found.key)
+        self._recorder.touch(Seen(found.key, found.agent, found.how, self._clock.now_ms()))
+        return await self.stand(found.key, policy)
+
+    async def stand(self, key: SessionKey, policy: Policy) -> Standing:
+        """Give what a session stands under now, its parents' modes included."""
+        chain: list[tuple[SessionId, State]] = []
+        at: SessionKey | None = key
+        while at is not None and len(chain) <= MAX_CHAIN:
+            state = await self._folds.state(at)
+            chain.append((at.session, state))
+            parent = state.opened.parent if state.opened else None
+            at = SessionKey(key.tenant, parent) if parent and not state.set_by_person else None
+        return stand(policy, chain)
+
+    async def _append(self, key: SessionKey, events: list[Event], state: State) -> None:
+        now = self._clock.now_ms()
+        by = {ModeSet: "policy"}
+        entries = [Entry(now, by.get(type(event), "agent"), event) for event in events]
+        await self._folds.append(key, entries, expect=state.seq)
+
+    async def _opening(
+        self, found: Identified, state: State, policy: Policy, path: str
+    ) -> list[Event]:
+        """Give what the log must hold before this step: nothing for a session that is only seen."""
+        if state.opened is not None:
+            return []
+        first = await self._first_mode(found, state, policy)
+        if first == DEFAULT_MODE and found.parent is None and not state.ever_gated:
+            return []
+        opened = SessionOpen(found.agent, path, found.how, found.parent, found.derived)
+        return [opened, ModeSet(first)] if first != DEFAULT_MODE else [opened]
+
+    async def _first_mode(self, found: Identified, state: State, policy: Policy) -> ModeId:
+        """Give the mode in which a session begins that was never seen; default for all others."""
+        initial = policy.sessions.initial(found.key.tenant)
+        if not found.derived and initial == DEFAULT_MODE:
+            return DEFAULT_MODE
+        if state.seq or await self._seen_before(found.key):
+            return DEFAULT_MODE
+        start = await self._kins_mode(found, policy) if found.derived else DEFAULT_MODE
+        if start == DEFAULT_MODE:
+            return initial
+        log.warning("derived session %s begins in %s, as others of its agent", found.key, start)
+        return start
+
+    async def _kins_mode(self, found: Identified, policy: Policy) -> ModeId:
+        now = self._clock.now_ms()
+        kin = await self._log.derived_kin(found.key.tenant, found.agent, now - DAY_MS)
+        return derived_start(policy, [await self._folds.state(one) for one in kin], now)
+
+    async def _seen_before(self, key: SessionKey) -> bool:
+        # What was seen once stays seen, so the index is asked once for each session.
+        if key in self._seen:
+            self._seen.move_to_end(key)
+            return True
+        seen = await self._log.was_seen(key)
+        self._seen[key] = None
+        if len(self._seen) > MAX_SEEN:
+            self._seen.popitem(last=False)
+        return seen

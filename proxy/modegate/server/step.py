@@ -1,0 +1,225 @@
+"""One request on its way: its session, its path through the proxy, and its answer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+from starlette.types import Message, Receive, Scope, Send
+
+from modegate.core import headers as lines
+from modegate.core import identify
+from modegate.core.dialects.base import Dialect
+from modegate.core.encoding import BadEncoding, UnknownEncoding, decoder
+from modegate.core.endpoints import Endpoint, Kind, classify
+from modegate.core.errors import (
+    BadRequest,
+    DialectName,
+    EndpointNotGated,
+    ModegateError,
+    TooLarge,
+    UpgradeRequired,
+    error_json,
+)
+from modegate.core.exchange import Exchange, StepRequest
+from modegate.core.ids import LOCAL, StepId
+from modegate.core.standing import Standing
+from modegate.server.clock import Clock
+from modegate.server.drive import Drive, Outside
+from modegate.server.eventlog import EventLog
+from modegate.server.inbox import Inbox
+from modegate.server.metrics import Metrics
+from modegate.server.passthrough import pass_through
+from modegate.server.policies import Policies
+from modegate.server.recorder import Recorder
+from modegate.server.sessions import Sessions
+from modegate.server.upstream import Upstream, UpstreamRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Everything that a step can reach."""
+
+    eventlog: EventLog
+    sessions: Sessions
+    recorder: Recorder
+    policies: Policies
+    pick: Callable[[DialectName], Upstream]
+    """Gives the upstream of a dialect."""
+    dialects: dict[Kind, Dialect]
+    """The endpoints that the gate can read."""
+    clock: Clock
+    metrics: Metrics
+
+
+class Step:
+    """One request and its answer."""
+
+    def __init__(
+        self, reach: Reach, step: StepId, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Take a request of which nothing was read yet."""
+        self.id = step
+        self._reach = reach
+        self._scope = scope
+        self._send = send
+        self._policy = reach.policies.current
+        self._inbox = Inbox(receive, self._policy.limits.body)
+        self._headers = [(name.lower(), value) for name, value in scope["headers"]]
+        self._dialect: DialectName = "chat"
+        self._drive: Drive | None = None
+        self._began = False
+        self._body: bytes | None = None
+        self._outcome = "failed"
+
+    async def run(self) -> str:
+        """Serve the request; give how it ended."""
+        if lines.is_upgrade(self._headers):
+            raise UpgradeRequired("WebSocket is not offered here; use HTTP with streaming")
+        if not await self._inbox.during(self._serve()):
+            return "gone"
+        return self._outcome
+
+    async def refuse(self, error: ModegateError) -> None:
+        """Answer with an error, or break the answer off if it has begun."""
+        if self._drive is not None:
+            await self._drive.fail(error)
+        elif not self._began:
+            body = error_json(error, self._dialect)
+            head = [
+                (b"content-type", b"application/json"),
+                (b"content-length", str(len(body)).encode()),
+            ]
+            if error.retry_after is not None:
+                head.append((b"retry-after", str(error.retry_after).encode()))
+            await self._tell(
+                {"type": "http.response.start", "status": error.status, "headers": head}
+            )
+            await self._tell({"type": "http.response.body", "body": body, "more_body": False})
+
+    async def _tell(self, message: Message) -> None:
+        self._began = True
+        await self._send(message)
+
+    async def _serve(self) -> None:
+        scope = self._scope
+        endpoint = classify(scope["method"], scope["raw_path"])
+        self._dialect = endpoint.dialect
+        self._check_length()
+        found = await self._identify(endpoint)
+        path = endpoint.path.decode("latin-1")[:200]
+        standing = await self._reach.sessions.enter(found, self._policy, path)
+        dialect = self._reach.dialects.get(endpoint.kind)
+        if standing.gated and endpoint.kind is not Kind.HARMLESS and dialect is None:
+            raise EndpointNotGated(
+                f"session {found.key.session!r} is in mode {standing.label!r}, and modegate cannot gate "
+                f"{scope['method']} {path}; use /v1/chat/completions, or set the mode to default"
+            )
+        if dialect is not None and (standing.gated or standing.state.withheld):
+            self._outcome = await self._gated(endpoint, dialect, found, standing)
+        else:
+            self._outcome = await self._pass(endpoint)
+
+    def _check_length(self) -> None:
+        length = lines.get_one(self._headers, b"content-length")
+        if length is not None and length.isdigit() and int(length) > self._policy.limits.body:
+            raise TooLarge(
+                f"the request body is over {self._policy.limits.body} bytes (limits.body)"
+            )
+
+    async def _identify(self, endpoint: Endpoint) -> identify.Identified:
+        sessions = self._policy.sessions
+        head = identify.Head(self._scope["method"], endpoint, self._headers)
+        found = identify.from_head(head, sessions, LOCAL)
+        if found is not None:
+            return found
+        fields = identify.BodyFields()
+        if endpoint.gated:
+            fields = identify.body_fields(
+                self._plain(await self._whole_body()), identify.body_names(sessions)
+            )
+        return identify.identify(head, fields, sessions, LOCAL)
+
+    async def _whole_body(self) -> bytes:
+        if self._body is None:
+            self._body = await self._inbox.body()
+        return self._body
+
+    def _plain(self, body: bytes) -> bytes:
+        """Take the content-encoding off where that can be done; what cannot be read stays as it is."""
+        try:
+            return self._decoded(body)
+        except (BadEncoding, UnknownEncoding, TooLarge):
+            return body
+
+    def _decoded(self, body: bytes) -> bytes:
+        encoding = lines.get_one(self._headers, b"content-encoding")
+        if not encoding:
+            return body
+        undo = decoder(encoding, self._policy.limits.body)
+        plain = undo.feed(body)
+        undo.finish()
+        return plain
+
+    def _target(self, endpoint: Endpoint) -> bytes:
+        query = self._scope["query_string"]
+        return endpoint.path + (b"?" + query if query else b"")
+
+    async def _pass(self, endpoint: Endpoint) -> str:
+        body: bytes | AsyncIterator[bytes] = b""
+        if self._body is not None:
+            body = self._body
+        elif _has_body(self._headers):
+            body = self._inbox.pieces()
+        else:
+            await self._inbox.body()
+        request = UpstreamRequest(
+            self._scope["method"],
+            self._target(endpoint),
+            lines.request_headers(self._headers),
+            body,
+        )
+        return await pass_through(self._reach.pick(endpoint.dialect), request, self._tell)
+
+    async def _gated(
+        self,
+        endpoint: Endpoint,
+        dialect: Dialect,
+        found: identify.Identified,
+        standing: Standing,
+    ) -> str:
+        body = await self._whole_body()
+        try:
+            plain = self._decoded(body)
+        except (BadEncoding, UnknownEncoding) as error:
+            if standing.gated:
+                raise BadRequest(f"the request body cannot be decoded: {error}") from error
+            plain = body
+        head = lines.request_headers(self._headers, content_length=False)
+        exchange = Exchange(dialect, StepRequest(self.id, head, body, plain))
+        reach = self._reach
+
+        async def stand() -> Standing:
+            return await reach.sessions.stand(found.key, reach.policies.current)
+
+        outside = Outside(
+            key=found.key,
+            target=self._target(endpoint),
+            method=self._scope["method"],
+            send=self._tell,
+            upstream=reach.pick(dialect.name),
+            log=reach.eventlog,
+            recorder=reach.recorder,
+            clock=reach.clock,
+            metrics=reach.metrics,
+            stand=stand,
+        )
+        self._drive = Drive(exchange, outside)
+        return await self._drive.run(standing)
+
+
+def _has_body(headers: lines.Headers) -> bool:
+    return any(
+        name == b"transfer-encoding" or (name == b"content-length" and value.strip() != b"0")
+        for name, value in headers
+    )

@@ -1,0 +1,355 @@
+"""Lives through steps without a server: an exchange's effects are performed on lists and a fold.
+
+A hop's answer is a `Reply`; its body can be cut into pieces at any place, which must change nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from modegate.core.dialects.base import Dialect
+from modegate.core.dialects.chat.dialect import ChatDialect
+from modegate.core.effects import (
+    Append,
+    CallUpstream,
+    Count,
+    Effect,
+    Finish,
+    Headers,
+    ReadBlobs,
+    ReadState,
+    SendBytes,
+    SendHead,
+    StopUpstream,
+    StoreBlobs,
+)
+from modegate.core.errors import ModegateError, UpstreamFailed
+from modegate.core.events import Event, ModeSet, Record
+from modegate.core.exchange import Exchange, StepRequest
+from modegate.core.fold import State, fold
+from modegate.core.ids import DEFAULT_MODE, ModeId, Seq, SessionId, StepId
+from modegate.core.policy import Effect as RuleEffect
+from modegate.core.policy import Limits, Mode, Policy, Rule, When
+from modegate.core.standing import Standing, stand
+
+STREAM: Headers = [(b"content-type", b"text/event-stream")]
+JSON: Headers = [(b"content-type", b"application/json")]
+PLAN = ModeId("plan")
+SECTION = "PLAN-SECTION"
+
+
+def mode(name: str, *tools: str, section: str = SECTION, **more: Any) -> Mode:
+    """Make a mode that allows these tools."""
+    rules = tuple(Rule(RuleEffect.ALLOW, tool) for tool in tools)
+    return Mode(ModeId(name), name.title(), "", section, rules, **more)
+
+
+def allow(tool: str, when: When) -> Rule:
+    """Make a rule with conditions."""
+    return Rule(RuleEffect.ALLOW, tool, when)
+
+
+def policy(*modes: Mode, limits: Limits | None = None) -> Policy:
+    """Make a policy of these modes."""
+    return Policy("h" * 16, {one.id: one for one in modes}, limits=limits or Limits())
+
+
+POLICY = policy(mode("plan", "read", "grep"))
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One hop's answer of the upstream."""
+
+    body: bytes
+    headers: Headers = field(default_factory=lambda: list(STREAM))
+    status: int = 200
+    broken: bool = False
+    """It breaks off after the body."""
+
+
+@dataclass
+class Got:
+    """What came of a step."""
+
+    head: SendHead | None = None
+    body: bytes = b""
+    pieces: list[bytes] = field(default_factory=list)
+    requests: list[bytes] = field(default_factory=list)
+    upstream_headers: list[Headers] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    counts: list[str] = field(default_factory=list)
+    finish: Finish | None = None
+    order: list[str] = field(default_factory=list)
+
+    @property
+    def json(self) -> Any:
+        """The body, decoded."""
+        return json.loads(self.body)
+
+    @property
+    def upstream(self) -> Any:
+        """The last hop's request, decoded."""
+        return json.loads(self.requests[-1])
+
+
+Cut = Callable[[bytes], Iterable[bytes]]
+
+
+def whole(body: bytes) -> Iterable[bytes]:
+    """Give a body in one piece."""
+    return [body] if body else []
+
+
+def bytewise(body: bytes) -> Iterable[bytes]:
+    """Give a body byte by byte."""
+    return (body[i : i + 1] for i in range(len(body)))
+
+
+def cut_at(*places: int) -> Cut:
+    """Give a body in pieces that end at these places."""
+
+    def cut(body: bytes) -> Iterable[bytes]:
+        ends = [0, *sorted(p for p in places if 0 < p < len(body)), len(body)]
+        return [body[a:b] for a, b in zip(ends, ends[1:], strict=False)]
+
+    return cut
+
+
+class Session:
+    """A session whose log is a list."""
+
+    def __init__(
+        self, mode_id: str = "plan", rules: Policy = POLICY, dialect: Dialect | None = None
+    ) -> None:
+        self.policy = rules
+        self.dialect = dialect or ChatDialect()
+        self.state = State()
+        self.blobs: dict[str, bytes] = {}
+        self.events: list[Event] = []
+        self.during: Callable[[], None] | None = None
+        """Done when a call is about to be judged, as a person might."""
+        self._steps = 0
+        if mode_id != DEFAULT_MODE:
+            self.set_mode(mode_id)
+
+    def set_mode(self, name: str) -> None:
+        """Do what a person does."""
+        self.append([ModeSet(ModeId(name))], by="person:test")
+
+    def append(self, events: Iterable[Event], by: str = "agent") -> None:
+        """Log and fold."""
+        for event in events:
+            record = Record(Seq(self.state.seq + 1), 0, by, event)
+            self.state = fold(self.state, record)
+            self.events.append(event)
+
+    def standing(self) -> Standing:
+        """Give what the session stands under."""
+        return stand(self.policy, [(SessionId("s"), self.state)])
+
+    def step(
+        self,
+        body: bytes | dict[str, Any],
+        replies: Sequence[Reply | bytes],
+        *,
+        cut: Cut = whole,
+        headers: Headers | None = None,
+    ) -> Got:
+        """Live through one step; the last reply is given again if there are more hops."""
+        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self._steps += 1
+        request = StepRequest(StepId(f"{self._steps:020x}"), headers or [], raw, raw)
+        exchange = Exchange(self.dialect, request)
+        return _Run(self, exchange, list(replies), cut).run()
+
+
+class _Run:
+    def __init__(
+        self, session: Session, exchange: Exchange, replies: list[Reply | bytes], cut: Cut
+    ) -> None:
+        self.session = session
+        self.exchange = exchange
+        self.replies = replies
+        self.cut = cut
+        self.got = Got()
+        self.hop: Reply | None = None
+        self.pieces: deque[bytes] = deque()
+
+    def run(self) -> Got:
+        self.perform(self.exchange.begin(self.session.standing()))
+        while self.got.finish is None:
+            if self.hop is None:
+                raise AssertionError("the exchange waits for nothing")
+            if self.pieces:
+                self.perform(self.exchange.upstream_data(self.pieces.popleft()))
+            else:
+                error = UpstreamFailed("it broke off") if self.hop.broken else None
+                self.perform(self.exchange.upstream_end(error))
+        return self.got
+
+    def perform(self, effects: list[Effect]) -> None:
+        pending = deque(effects)
+        while pending:
+            effect = pending.popleft()
+            self.got.order.append(type(effect).__name__)
+            pending.extend(self.one(effect))
+
+    def one(self, effect: Effect) -> list[Effect]:
+        got, session = self.got, self.session
+        match effect:
+            case Append():
+                got.events += effect.events
+                session.append(effect.events)
+            case StoreBlobs():
+                session.blobs.update(effect.blobs)
+            case ReadBlobs():
+                found = {ref: session.blobs[ref] for ref in effect.refs if ref in session.blobs}
+                return self.exchange.blobs(found)
+            case ReadState():
+                if session.during is not None:
+                    session.during()
+                try:
+                    return self.exchange.state(session.standing())
+                except ModegateError as error:
+                    return self.exchange.failed(error)
+            case CallUpstream():
+                return self.call(effect)
+            case StopUpstream():
+                self.pieces.clear()
+            case SendHead():
+                assert got.head is None, "two heads"
+                got.head = effect
+            case SendBytes():
+                assert got.finish is None, "bytes after the end"
+                got.body += effect.data
+                got.pieces.append(effect.data)
+            case Count():
+                got.counts.append(effect.what)
+            case Finish():
+                assert got.finish is None, "two ends"
+                got.finish = effect
+        return []
+
+    def call(self, effect: CallUpstream) -> list[Effect]:
+        self.got.requests.append(effect.body)
+        self.got.upstream_headers.append(effect.headers)
+        reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+        self.hop = reply if isinstance(reply, Reply) else Reply(reply)
+        if self.hop.status == 0:
+            return self.exchange.upstream_end(UpstreamFailed("no connection"))
+        self.pieces = deque(self.cut(self.hop.body))
+        return self.exchange.upstream_head(self.hop.status, self.hop.headers)
+
+
+# What upstreams send, in short.
+
+
+def chunk(delta: dict[str, Any] | None, finish: str | None = None, index: int = 0) -> bytes:
+    """Give one frame."""
+    choice = {"index": index, "delta": delta or {}, "finish_reason": finish}
+    return frame({"choices": [choice]})
+
+
+def frame(value: dict[str, Any], n: int = 1) -> bytes:
+    """Give one frame of any chunk."""
+    head = {"id": f"chatcmpl-{n}", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    return b"data: " + json.dumps({**head, **value}).encode() + b"\n\n"
+
+
+def text(said: str) -> bytes:
+    """Give a frame of text."""
+    return chunk({"content": said})
+
+
+def call(name: str, arguments: str = "{}", *, at: int = 0, id_: str | None = None) -> bytes:
+    """Give a frame that is a whole call."""
+    function = {"name": name, "arguments": arguments}
+    one = {"index": at, "id": id_ or f"c{at}", "type": "function", "function": function}
+    return chunk({"tool_calls": [one]})
+
+
+def piece(**fields: Any) -> bytes:
+    """Give a frame with one piece of a call."""
+    return chunk({"tool_calls": [fields]})
+
+
+DONE = b"data: [DONE]\n\n"
+USAGE = frame({"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}})
+
+
+def stream(*frames: bytes, finish: str | None = "tool_calls", done: bool = True) -> bytes:
+    """Give a whole stream of frames, with its finish and end."""
+    end = chunk(None, finish) if finish else b""
+    return b"".join(frames) + end + (DONE if done else b"")
+
+
+def said(words: str = "ok") -> bytes:
+    """Give a stream that is only text."""
+    return stream(text(words), finish="stop")
+
+
+def answer(message: dict[str, Any], finish: str = "tool_calls", **more: Any) -> Reply:
+    """Give a whole answer of one choice."""
+    body = {"role": "assistant", "content": None, **message}
+    choice = {"index": 0, "message": body, "finish_reason": finish}
+    value = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "choices": [choice]}
+    return Reply(json.dumps({**value, **more}).encode(), list(JSON))
+
+
+def tool_call(name: str, arguments: str = "{}", id_: str = "c0") -> dict[str, Any]:
+    """Give a call as a whole message holds it."""
+    return {"id": id_, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def tool(name: str) -> dict[str, Any]:
+    """Give a tool definition."""
+    parameters = {"type": "object", "properties": {}}
+    return {"type": "function", "function": {"name": name, "parameters": parameters}}
+
+
+def request(*tools: str, messages: list[Any] | None = None, **more: Any) -> dict[str, Any]:
+    """Give a request that declares these tools."""
+    said_ = messages or [{"role": "user", "content": "rename foo"}]
+    body: dict[str, Any] = {"model": "m", "messages": said_, **more}
+    if tools:
+        body["tools"] = [tool(name) for name in tools]
+    return body
+
+
+def read_stream(body: bytes) -> dict[int, dict[str, Any]]:
+    """Put a stream together as a client that goes by index does: text, calls, finish for each choice."""
+    choices: dict[int, dict[str, Any]] = {}
+    for value in frames(body):
+        for one in value.get("choices", ()):
+            into = choices.setdefault(one["index"], {"text": "", "calls": {}, "finish": None})
+            delta = one.get("delta") or {}
+            into["text"] += delta.get("content") or ""
+            into["finish"] = one.get("finish_reason") or into["finish"]
+            for at, part in enumerate(delta.get("tool_calls") or ()):
+                slot = into["calls"].setdefault(part.get("index", at), {"name": "", "arguments": ""})
+                inner = part.get("function") or part.get("custom") or {}
+                slot["name"] = inner.get("name") or slot["name"]
+                more = inner.get("arguments", inner.get("input", ""))
+                slot["arguments"] += more if isinstance(more, str) else json.dumps(more)
+            if delta.get("function_call"):
+                slot = into["calls"].setdefault("legacy", {"name": "", "arguments": ""})
+                slot["name"] += delta["function_call"].get("name") or ""
+                slot["arguments"] += delta["function_call"].get("arguments") or ""
+    return choices
+
+
+def frames(body: bytes) -> list[dict[str, Any]]:
+    """Give the JSON of every frame of a stream."""
+    lines = body.replace(b"\r\n", b"\n").split(b"\n")
+    data = [line.removeprefix(b"data:").strip() for line in lines if line.startswith(b"data:")]
+    return [json.loads(one) for one in data if one and one != b"[DONE]"]
+
+
+def rewritten(session: Session, rules: Policy) -> None:
+    """Swap the session's policy, as a reload does."""
+    session.policy = replace(rules)
