@@ -1,0 +1,40 @@
+"""`modegate demo`: see an agent held in plan mode, offline."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.option(
+    "--folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Let the agent work in this folder and keep it.  [default: a temporary one]",
+)
+def demo(folder: Path | None) -> None:
+    """See an agent held in plan mode: no key, no network, no model.
+
+    A small agent on the openai SDK works in a temporary folder, through modegate, against a scripted model.
+    Exits non-zero if anything of the story did not happen.
+
+    \b
+    Example: modegate demo
+    """
+    try:
+        from modegate.demo.story import DemoFailed, demo as tell_all
+    except ModuleNotFoundError as error:
+        if error.name != "openai":
+            raise
+        message = "the demo's agent is built on the openai SDK; install it: pip install 'modegate[demo]'"
+        raise click.ClickException(message) from error
+    from modegate.server import logs
+
+    logs.configure("warning", "console")
+    try:
+        asyncio.run(tell_all(folder))
+    except DemoFailed as error:
+        raise click.ClickException(str(error)) from error
+    click.secho("\nAll of it happened.", bold=True)

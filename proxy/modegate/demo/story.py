@@ -1,0 +1,208 @@
+"""The demo's story: what happens, in which order, and the facts that prove it.
+
+Every step ends in facts that are checked: what the model was offered and told (as the upstream got it),
+what the agent ran, and what is on disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import httpx
+from openai import AsyncOpenAI
+
+from modegate.demo.agent import Agent
+from modegate.server.app import create_app
+from modegate.server.compose import Composed, compose
+from modegate.server.serving import Server, bind, serve_with
+from modegate.server.settings import Settings, shipped_policies
+from modegate.server.upstream_scripted import ScriptedUpstream
+
+SESSION = "demo"
+SCRIPT = Path(__file__).with_name("script.yaml")
+COLORS = {"user": "cyan", "model": "yellow", "agent": "green", "modegate": "magenta"}
+READY_TRIES = 200
+
+
+class DemoFailed(Exception):
+    """Something of the story did not happen."""
+
+
+def tell(who: str, what: str) -> None:
+    """Print one line of the story."""
+    label = click.style(f"{who:>9}", fg=COLORS.get(who), bold=True)
+    first, *rest = what.rstrip("\n").split("\n")
+    click.echo(f"{label}  {first}")
+    for line in rest:
+        click.echo(f"{'':>9}  {line}")
+
+
+class Story:
+    """One run of the demo."""
+
+    def __init__(self, url: str, token: str, folder: Path, upstream: ScriptedUpstream) -> None:
+        """Take a running proxy, an empty folder, and the model to look at."""
+        self._env = {**os.environ, "MODEGATE_URL": url, "MODEGATE_CONTROL_TOKEN": token}
+        self._folder = folder
+        self._file = folder / "greeting.txt"
+        self._upstream = upstream
+        base = f"{url}/s/{SESSION}/v1"
+        self._client = AsyncOpenAI(base_url=base, api_key="none", max_retries=0)
+        self._agent = Agent(self._client, folder, tell)
+        tell("modegate", f"the agent's base URL is {base}; its files are in {folder}")
+
+    async def run(self) -> None:
+        """Tell it all."""
+        try:
+            await self._default()
+            await self._plan()
+            await self._default_again()
+            _title("The log: all of this, append-only")
+            shown = await self._modegate("log", SESSION)
+            self._check("mode/set" in shown and "write_file" in shown, "the log tells it")
+        finally:
+            await self._client.close()
+
+    async def _default(self) -> None:
+        _title("1. Default mode: modegate is invisible")
+        await self._agent.ask("Create greeting.txt with the line hello.")
+        self._offered("read_file", "write_file", "run_shell")
+        self._check(self._disk() == "hello\n", "the file is on disk: 'hello'")
+
+    async def _plan(self) -> None:
+        _title("2. A person sets plan mode, from outside the agent")
+        await self._modegate("mode", SESSION, "plan")
+        ran = len(self._agent.ran)
+        await self._agent.ask("Add the line world to it.")
+        self._offered("read_file")
+        refusal = self._told()
+        tell("modegate", f"refused write_file; the model was told:\n{_wrapped(refusal)}")
+        self._check("write_file" in refusal and "plan" in refusal, "the refusal names tool and mode")
+        ran_now = self._agent.ran[ran:]
+        self._check(ran_now == ["read_file"], "the agent only ran read_file: it never saw the call")
+        self._check(self._disk() == "hello\n", "the file on disk is unchanged: 'hello'")
+
+    async def _default_again(self) -> None:
+        _title("3. The person sets default mode again")
+        await self._modegate("mode", SESSION, "default")
+        await self._agent.ask("Go ahead.")
+        self._offered("read_file", "write_file", "run_shell")
+        self._check(self._disk() == "hello\nworld\n", "the file is on disk: 'hello', 'world'")
+        self._check("was refused" in self._told(), "the model still finds its refused call in the history")
+
+    def _requests(self) -> list[dict[str, Any]]:
+        return [json.loads(body) for body in self._upstream.requests]
+
+    def _offered(self, *names: str) -> None:
+        tools = self._requests()[-1].get("tools", ())
+        offered = [tool["function"]["name"] for tool in tools]
+        tell("modegate", f"tools that the model was offered: {', '.join(offered)}")
+        self._check(offered == list(names), f"exactly these: {', '.join(names)}")
+
+    def _told(self) -> str:
+        results = [
+            str(message["content"])
+            for message in self._requests()[-1]["messages"]
+            if message["role"] == "tool" and "was refused" in str(message["content"])
+        ]
+        return results[-1] if results else ""
+
+    def _disk(self) -> str:
+        return self._file.read_text(encoding="utf-8") if self._file.exists() else ""
+
+    def _check(self, fact: bool, what: str) -> None:
+        if not fact:
+            raise DemoFailed(f"this did not hold: {what}")
+        click.echo(f"{click.style('✓', fg='green', bold=True):>9}  {what}")
+
+    async def _modegate(self, *arguments: str) -> str:
+        """Run the command that a person would, and show it."""
+        click.echo(f"{'$':>9}  modegate {' '.join(arguments)}")
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "modegate", *arguments,
+            env=self._env, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        )  # fmt: skip
+        out, _ = await process.communicate()
+        text = out.decode()
+        for line in text.splitlines():
+            click.echo(f"{'':>9}  {line}")
+        if process.returncode:
+            raise DemoFailed(f"modegate {' '.join(arguments)} failed")
+        return text
+
+
+def _title(text: str) -> None:
+    click.echo(f"\n{click.style(text, bold=True)}")
+
+
+def _wrapped(text: str, width: int = 88) -> str:
+    return click.wrap_text(text, width=width)
+
+
+async def _ready(url: str) -> None:
+    async with httpx.AsyncClient(trust_env=False) as client:
+        for _ in range(READY_TRIES):
+            try:
+                if (await client.get(f"{url}/readyz")).status_code == 200:
+                    return
+            except httpx.TransportError:
+                pass
+            await asyncio.sleep(0.05)
+    raise DemoFailed("the proxy did not become ready")
+
+
+async def _told_by(composed: Composed, token: str, folder: Path) -> None:
+    upstream = composed.pick("chat")
+    if not isinstance(upstream, ScriptedUpstream):
+        raise TypeError("the demo runs on the scripted model")
+    with bind("127.0.0.1", 0) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        server = Server(create_app(composed.parts), drain=1.0, on_drain=lambda: None)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(serve_with(server, listener, composed.jobs))
+            try:
+                await _ready(url)
+                await Story(url, token, folder, upstream).run()
+            finally:
+                server.should_exit = True
+
+
+async def demo(folder: Path | None = None) -> None:
+    """Tell the story in a folder, or in a temporary one.
+
+    Raises:
+        DemoFailed: something of it did not happen.
+    """
+    with tempfile.TemporaryDirectory(prefix="modegate-demo-") as temporary:
+        token = "demo-" + os.urandom(12).hex()
+        state = Path(temporary) / "state"
+        work = folder or Path(temporary) / "work"
+        work.mkdir(parents=True, exist_ok=True)
+        settings = Settings(
+            port=0,
+            policies=shipped_policies(),
+            upstream=f"scripted:{SCRIPT}",
+            state_dir=state,
+            control_token=token,
+            log_level="warning",
+        )
+        try:
+            async with compose(settings) as composed:
+                await _told_by(composed, token, work)
+        except* DemoFailed as failed:
+            raise failed.exceptions[0] from None
+
+
+def failure_lines(error: BaseException) -> Sequence[str]:
+    """Give what to tell of an error that ended the demo."""
+    if isinstance(error, BaseExceptionGroup):
+        return [line for inner in error.exceptions for line in failure_lines(inner)]
+    return [f"{type(error).__name__}: {error}"]
