@@ -154,3 +154,9 @@ def derived_start(policy: Policy, kin: Iterable[State], now_ms: int) -> ModeId:
             if left_at >= now_ms - DAY_MS and mode in policy.modes
         )
     return tightest(policy, candidates)
+
+
+def combine(first: Standing, second: Standing) -> Standing:
+    """Give a standing that needs the release of both: nothing gets looser within a step (L8)."""
+    more = tuple(force for force in second.forces if force not in first.forces)
+    return Standing(second.state, (*first.forces, *more), second.policy)

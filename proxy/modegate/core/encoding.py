@@ -1,0 +1,214 @@
+"""Content codings of bodies, taken off as the bytes come (RFC 9110 section 8.4).
+
+A decoder gives with every feed all that can be known so far, so that no event of a stream is delayed.
+What it gives in total is bounded, since a few kilobytes can stand for gigabytes.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import brotli  # type: ignore[import-untyped]
+import zstandard
+
+from modegate.core.errors import TooLarge
+
+MAX_CODINGS = 4
+"""Codings of one body; more than two are not seen."""
+
+ZSTD_WINDOW = 8 * 2**20
+"""The largest window that RFC 9659 allows in the coding `zstd`; it bounds the memory of a decoder."""
+
+# The bound is checked each time that so much has been decoded.
+_PIECE = 2**20
+
+# zstandard cannot be told to stop; so few bytes expand to 32 MB at most (a block of 128 KB in 4 bytes).
+_ZSTD_SLICE = 1024
+
+
+class UnknownEncoding(ValueError):
+    """A content coding that is not known here."""
+
+
+class BadEncoding(ValueError):
+    """Bytes that are not what their content coding says, or that stop too early."""
+
+
+class _Layer(Protocol):
+    """One coding."""
+
+    def feed(self, data: bytes, room: int) -> bytes:
+        """Give all that can be decoded; may stop once that is more than `room`."""
+        ...
+
+    def complete(self) -> bool:
+        """Whether the bytes so far are a whole body; none at all are."""
+        ...
+
+
+class Decoder:
+    """The codings of one body."""
+
+    def __init__(self, layers: Sequence[_Layer], limit: int) -> None:
+        """Take the layers, outermost first, and the bytes that each may give."""
+        self._layers = layers
+        self._room = [limit] * len(layers)
+        self._limit = limit
+
+    def feed(self, data: bytes) -> bytes:
+        """Give all that the bytes so far stand for and that was not given before.
+
+        Raises:
+            BadEncoding: the bytes are not of this coding.
+            TooLarge: they stand for more than the limit.
+        """
+        for index, layer in enumerate(self._layers):
+            try:
+                data = layer.feed(data, self._room[index]) if data else b""
+            except (zlib.error, brotli.error, zstandard.ZstdError) as error:
+                raise BadEncoding(
+                    f"the body is not what its content-encoding says: {error}"
+                ) from error
+            self._room[index] -= len(data)
+            if self._room[index] < 0:
+                raise TooLarge(f"the body is over {self._limit} bytes once it is decoded")
+        return data
+
+    def finish(self) -> None:
+        """Check that nothing is missing; every byte was given by `feed`.
+
+        Raises:
+            BadEncoding: the bytes stopped too early.
+        """
+        if not all(layer.complete() for layer in self._layers):
+            raise BadEncoding("the body stops before its content-encoding says that it ends")
+
+
+def decoder(content_encoding: bytes, limit: int) -> Decoder:
+    """Give a decoder for a body.
+
+    Args:
+        content_encoding: the header's value, a list in the order in which the codings were applied;
+            empty where there is no such header.
+        limit: bytes that the decoded body may have; `identity` is not counted.
+
+    Raises:
+        UnknownEncoding: a coding is not known, or there are more than `MAX_CODINGS`.
+    """
+    names = [name.strip().lower() for name in content_encoding.split(b",")]
+    applied = [name for name in names if name not in (b"", b"identity")]
+    unknown = [name for name in applied if name not in _LAYERS]
+    if unknown or len(applied) > MAX_CODINGS:
+        raise UnknownEncoding(
+            f"content-encoding {content_encoding[:80]!r} is not known here; "
+            f"known, {MAX_CODINGS} at a time: {b', '.join(_LAYERS).decode()}"
+        )
+    return Decoder([_LAYERS[name]() for name in reversed(applied)], limit)
+
+
+class _Zlib:
+    """gzip, several members too."""
+
+    wbits = zlib.MAX_WBITS | 16
+
+    def __init__(self) -> None:
+        self._undo = zlib.decompressobj(self.wbits)
+        self._began = False
+
+    def feed(self, data: bytes, left: int) -> bytes:
+        out = bytearray()
+        while data and len(out) <= left:
+            if self._undo.eof:
+                self._undo = zlib.decompressobj(self.wbits)
+            self._began = True
+            try:
+                out += self._undo.decompress(data, min(left + 1 - len(out), 2**30))
+            except zlib.error as error:
+                raise BadEncoding(f"not gzip or deflate: {error}") from error
+            data = self._undo.unconsumed_tail or self._undo.unused_data
+        return bytes(out)
+
+    def finish(self) -> None:
+        if self._began and not self._undo.eof:
+            raise BadEncoding("the compressed body stops too early")
+
+
+class _Deflate(_Zlib):
+    """deflate, with the header that RFC 1950 wants or without, as some servers send it."""
+
+    wbits = zlib.MAX_WBITS
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._head = b""
+
+    def feed(self, data: bytes, left: int) -> bytes:
+        if not self._began:
+            data = self._head + data
+            if len(data) < 2:
+                self._head = data
+                return b""
+            if data[0] & 0x0F != 8 or int.from_bytes(data[:2], "big") % 31:
+                self.wbits = -zlib.MAX_WBITS
+                self._undo = zlib.decompressobj(self.wbits)
+        return super().feed(data, left)
+
+    def finish(self) -> None:
+        if self._head and not self._began:
+            raise BadEncoding("the compressed body stops too early")
+        super().finish()
+
+
+class _Brotli:
+    """RFC 7932."""
+
+    def __init__(self) -> None:
+        self._stream = brotli.Decompressor()
+        self._begun = False
+
+    def feed(self, data: bytes, room: int) -> bytes:
+        self._begun = True
+        given = bytearray(self._stream.process(data, output_buffer_limit=_PIECE))
+        while len(given) <= room and not self._stream.can_accept_more_data():
+            given += self._stream.process(b"", output_buffer_limit=_PIECE)
+        return bytes(given)
+
+    def complete(self) -> bool:
+        return not self._begun or bool(self._stream.is_finished())
+
+
+class _Zstd:
+    """RFC 8878; one frame may follow another (section 3)."""
+
+    def __init__(self) -> None:
+        self._decompressor = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW)
+        self._stream = self._decompressor.decompressobj()
+        self._begun = False
+
+    def feed(self, data: bytes, room: int) -> bytes:
+        self._begun = True
+        given = bytearray()
+        for start in range(0, len(data), _ZSTD_SLICE):
+            part = data[start : start + _ZSTD_SLICE]
+            while part and len(given) <= room:
+                if self._stream.eof:
+                    self._stream = self._decompressor.decompressobj()
+                given += self._stream.decompress(part)
+                part = self._stream.unused_data
+        return bytes(given)
+
+    def complete(self) -> bool:
+        return self._stream.eof or not self._begun
+
+
+_GZIP = zlib.MAX_WBITS | 16
+
+_LAYERS: dict[bytes, Callable[[], _Layer]] = {
+    b"gzip": lambda: _Zlib(_GZIP),
+    b"x-gzip": lambda: _Zlib(_GZIP),
+    b"deflate": _Deflate,
+    b"br": _Brotli,
+    b"zstd": _Zstd,
+}
