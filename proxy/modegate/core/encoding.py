@@ -109,56 +109,51 @@ def decoder(content_encoding: bytes, limit: int) -> Decoder:
 
 
 class _Zlib:
-    """gzip, several members too."""
+    """DEFLATE in a given wrapping; in gzip's, one member may follow another (RFC 1952 section 2.2)."""
 
-    wbits = zlib.MAX_WBITS | 16
+    def __init__(self, wbits: int) -> None:
+        self._wbits = wbits
+        self._stream = zlib.decompressobj(wbits)
+        self._begun = False
+
+    def feed(self, data: bytes, room: int) -> bytes:
+        self._begun = True
+        given = bytearray()
+        while len(given) <= room:
+            if self._stream.eof:
+                self._next_member()
+            piece = self._stream.decompress(data, _PIECE)
+            given += piece
+            data = self._stream.unused_data or self._stream.unconsumed_tail
+            # A full piece without unread input may still have more inside the stream.
+            if not data and (self._stream.eof or len(piece) < _PIECE):
+                break
+        return bytes(given)
+
+    def complete(self) -> bool:
+        return self._stream.eof or not self._begun
+
+    def _next_member(self) -> None:
+        if self._wbits != _GZIP:
+            raise BadEncoding("bytes follow the end of the compressed body")
+        self._stream = zlib.decompressobj(self._wbits)
+
+
+class _Deflate:
+    """The coding `deflate`: zlib's format, or without it, as some servers send (RFC 9110 section 8.4.1.2)."""
 
     def __init__(self) -> None:
-        self._undo = zlib.decompressobj(self.wbits)
-        self._began = False
+        self._stream: _Zlib | None = None
 
-    def feed(self, data: bytes, left: int) -> bytes:
-        out = bytearray()
-        while data and len(out) <= left:
-            if self._undo.eof:
-                self._undo = zlib.decompressobj(self.wbits)
-            self._began = True
-            try:
-                out += self._undo.decompress(data, min(left + 1 - len(out), 2**30))
-            except zlib.error as error:
-                raise BadEncoding(f"not gzip or deflate: {error}") from error
-            data = self._undo.unconsumed_tail or self._undo.unused_data
-        return bytes(out)
+    def feed(self, data: bytes, room: int) -> bytes:
+        if self._stream is None:
+            # The low half of zlib's first byte is 8. Bare DEFLATE would begin so only with a stored
+            # block whose padding is not zero.
+            self._stream = _Zlib(zlib.MAX_WBITS if data[0] & 0x0F == 8 else -zlib.MAX_WBITS)
+        return self._stream.feed(data, room)
 
-    def finish(self) -> None:
-        if self._began and not self._undo.eof:
-            raise BadEncoding("the compressed body stops too early")
-
-
-class _Deflate(_Zlib):
-    """deflate, with the header that RFC 1950 wants or without, as some servers send it."""
-
-    wbits = zlib.MAX_WBITS
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._head = b""
-
-    def feed(self, data: bytes, left: int) -> bytes:
-        if not self._began:
-            data = self._head + data
-            if len(data) < 2:
-                self._head = data
-                return b""
-            if data[0] & 0x0F != 8 or int.from_bytes(data[:2], "big") % 31:
-                self.wbits = -zlib.MAX_WBITS
-                self._undo = zlib.decompressobj(self.wbits)
-        return super().feed(data, left)
-
-    def finish(self) -> None:
-        if self._head and not self._began:
-            raise BadEncoding("the compressed body stops too early")
-        super().finish()
+    def complete(self) -> bool:
+        return self._stream is None or self._stream.complete()
 
 
 class _Brotli:
@@ -170,9 +165,15 @@ class _Brotli:
 
     def feed(self, data: bytes, room: int) -> bytes:
         self._begun = True
-        given = bytearray(self._stream.process(data, output_buffer_limit=_PIECE))
-        while len(given) <= room and not self._stream.can_accept_more_data():
-            given += self._stream.process(b"", output_buffer_limit=_PIECE)
+        given = bytearray()
+        while len(given) <= room:
+            piece = self._stream.process(data, output_buffer_limit=_PIECE)
+            given += piece
+            data = b""
+            # A full piece may have more behind it, even where the stream would take more input.
+            more = len(piece) >= _PIECE or not self._stream.can_accept_more_data()
+            if self._stream.is_finished() or not more:
+                break
         return bytes(given)
 
     def complete(self) -> bool:
