@@ -10,7 +10,15 @@ from modegate.core.errors import BadSession, ModeGone, SessionUnreadable
 from modegate.core.fold import State
 from modegate.core.ids import DEFAULT_MODE, ModeId, Seq, SessionId, ToolName
 from modegate.core.policy import Effect, Mode, Policy, Rule, ToolCall, Verdict, judge
-from modegate.core.standing import DAY_MS, MAX_CHAIN, Force, derived_start, stand, tightest
+from modegate.core.standing import (
+    DAY_MS,
+    MAX_CHAIN,
+    Force,
+    combine,
+    derived_start,
+    stand,
+    tightest,
+)
 
 ALLOW, ASK, DENY = Effect.ALLOW, Effect.ASK, Effect.DENY
 
@@ -144,6 +152,16 @@ def test_a_chain_is_bounded_and_has_no_circle() -> None:
         stand(POLICY, links)
     with pytest.raises(BadSession, match="S < P < S"):
         stand(POLICY, [(S, FREE), (P, FREE), (S, FREE)])
+
+
+def test_a_step_under_two_standings_needs_the_release_of_both() -> None:
+    before = stand(POLICY, [(S, state("plan"))])
+    after = stand(Policy("newer", POLICY.modes), [(S, state("review", 2))])
+    both = combine(before, after)
+    assert [force.mode.id for force in both.forces] == ["plan", "review"]
+    assert both.judge(call("write"))[0].verdict == Verdict.ANSWER
+    assert (both.state, both.policy) == (after.state, after.policy)
+    assert combine(before, before).forces == before.forces
 
 
 @pytest.mark.parametrize(
