@@ -143,6 +143,8 @@ def from_head(head: Head, sessions: Sessions, tenant: Tenant) -> Identified | No
         BadSession: an id that was given is malformed, or the header that names the session disagrees
             with itself.
     """
+    if any(source.kind == "body" for source in sources(sessions.parent or DEFAULT_PARENT)):
+        return None  # a parent that is overlooked would be a way out of its mode
     found = _find(head, None, sources(sessions.identify or DEFAULT_IDENTIFY))
     return _identified(head, None, sessions, tenant, found) if found else None
 
@@ -256,9 +258,9 @@ def _session_of_user_id(user_id: str) -> str | None:
 
 def _derive(head: Head, body: BodyFields, tenant: Tenant) -> _Found:
     """Name a conversation by how it begins; never by system text or tools, which change with the mode."""
-    endpoint = head.endpoint
-    api = endpoint.dialect if endpoint.gated else endpoint.kind
-    basis = "\0".join((tenant, api, body.unread or plain(body.first_user_text)))
+    # By dialect, not by kind: a look-alike path must not be a way to another session.
+    words = body.unread or plain(body.first_user_text)
+    basis = "\0".join((tenant, head.endpoint.dialect, words))
     return _Found(SessionId(f"d-{_hash(basis)[:32]}"), "derived")
 
 

@@ -256,6 +256,7 @@ def test_the_policy_can_name_another_parent() -> None:
     sessions = Sessions(parent=("body:metadata.parent",))
     found = of_body({"prompt_cache_key": "c", "metadata": {"parent": "p q"}}, sessions)
     assert found.parent == "h-" + sha256(b"p q").hexdigest()[:40]
+    assert from_head(head("/s/S/v1"), sessions, LOCAL) is None, "the body may name a parent"
 
 
 def test_the_agent_is_named_safely() -> None:
@@ -315,6 +316,10 @@ def test_B132_other_words_are_another_session() -> None:
     assert of_body(user("Fix the docs")).key != one.key
     other_tenant = identify(head(), BodyFields({}, "Fix the tests"), DEFAULT, Tenant("k1"))
     assert other_tenant.key.session != one.key.session
+    look_alike = identify(
+        head("/v1/chat/completions//"), BodyFields({}, "Fix the tests"), DEFAULT, LOCAL
+    )
+    assert look_alike.key == one.key
     other_api = identify(head("/v1/messages"), BodyFields({}, "Fix the tests"), DEFAULT, LOCAL)
     assert other_api.key.session != one.key.session
 
