@@ -22,7 +22,7 @@ import msgspec
 
 from modegate.core.endpoints import Endpoint, Kind
 from modegate.core.errors import BadSession, DialectName
-from modegate.core.headers import Headers, get_all, get_one
+from modegate.core.headers import Headers, get_one
 from modegate.core.ids import (
     Lane,
     SessionId,
@@ -145,8 +145,9 @@ def from_head(head: Head, sessions: Sessions, tenant: Tenant) -> Identified | No
     """
     if any(source.kind == "body" for source in sources(sessions.parent or DEFAULT_PARENT)):
         return None  # a parent that is overlooked would be a way out of its mode
-    found = _find(head, None, sources(sessions.identify or DEFAULT_IDENTIFY))
-    return _identified(head, None, sessions, tenant, found) if found else None
+    seen = _Seen.of(head, None)
+    found = _find(seen, sources(sessions.identify or DEFAULT_IDENTIFY))
+    return _identified(seen, sessions, tenant, found) if found else None
 
 
 def identify(head: Head, body: BodyFields, sessions: Sessions, tenant: Tenant) -> Identified:
@@ -155,13 +156,14 @@ def identify(head: Head, body: BodyFields, sessions: Sessions, tenant: Tenant) -
     Raises:
         BadSession: as `from_head`; or there is no id and the policy rejects such requests.
     """
-    found = _find(head, body, sources(sessions.identify or DEFAULT_IDENTIFY))
+    seen = _Seen.of(head, body)
+    found = _find(seen, sources(sessions.identify or DEFAULT_IDENTIFY))
     if found is None and sessions.when_missing == "reject" and head.endpoint.kind != Kind.HARMLESS:
         raise BadSession(
             "this request names no session and the policy rejects such requests: put the session into "
             "the base URL, /s/SESSION/v1, or send the header x-modegate-session"
         )
-    return _identified(head, body, sessions, tenant, found or _derive(head, body, tenant))
+    return _identified(seen, sessions, tenant, found or _derive(head, body, tenant))
 
 
 def body_names(sessions: Sessions) -> frozenset[str]:
@@ -192,16 +194,32 @@ class _Found:
     disagree: tuple[str, ...] = ()
 
 
-def _find(head: Head, body: BodyFields | None, places: Sequence[Source]) -> _Found | None:
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What of a request can be looked at; its lines by name, since each is looked for by several."""
+
+    path: SessionId | None
+    lines: Mapping[bytes, Sequence[bytes]]
+    body: BodyFields | None
+
+    @classmethod
+    def of(cls, head: Head, body: BodyFields | None) -> _Seen:
+        lines: dict[bytes, list[bytes]] = {}
+        for name, value in head.headers:
+            lines.setdefault(name, []).append(value)
+        return cls(head.endpoint.session, lines, body)
+
+
+def _find(seen: _Seen, places: Sequence[Source]) -> _Found | None:
     """Give the first id in the order of the sources; None also if the body would have come first."""
     first: _Found | None = None
     disagree: list[str] = []
     for source in places:
-        if source.kind == "body" and body is None:
+        if source.kind == "body" and seen.body is None:
             if first is None:
                 return None
             continue
-        ids = _ids(head, body, source)
+        ids = _ids(seen, source)
         if not ids:
             continue
         if first is None:
@@ -213,24 +231,25 @@ def _find(head: Head, body: BodyFields | None, places: Sequence[Source]) -> _Fou
     return first and _Found(first.session, first.how, tuple(disagree))
 
 
-def _ids(head: Head, body: BodyFields | None, source: Source) -> list[SessionId]:
+def _ids(seen: _Seen, source: Source) -> list[SessionId]:
     """Give the different ids that one source holds, checked or made to fit."""
+    raw = _raw(seen, source)
+    if not raw:
+        return []
     if source.text in GIVEN:
-        raw = _raw(head, body, source)
         return list(dict.fromkeys(parse_session_id(text) for text in raw))
-    inferred = (_fitting(text) for text in _raw(head, body, source) if text.strip())
-    return list(dict.fromkeys(inferred))
+    return list(dict.fromkeys(_fitting(text) for text in raw if text.strip()))
 
 
-def _raw(head: Head, body: BodyFields | None, source: Source) -> list[str]:
-    if source.kind == "path":
-        return [head.endpoint.session] if head.endpoint.session is not None else []
+def _raw(seen: _Seen, source: Source) -> list[str]:
     if source.kind == "header":
-        values = [_text(value) for value in get_all(head.headers, source.name)]
-        if source.text in _TITLED:
+        values = [_text(value) for value in seen.lines.get(source.name, ())]
+        if values and source.text in _TITLED:
             values = [value.removeprefix(_TITLE) for value in values]
         return values
-    value = _look_up(body.top, source.keys) if body else None
+    if source.kind == "path":
+        return [seen.path] if seen.path is not None else []
+    value = _look_up(seen.body.top, source.keys) if seen.body else None
     return [value] if value is not None else []
 
 
@@ -264,34 +283,32 @@ def _derive(head: Head, body: BodyFields, tenant: Tenant) -> _Found:
     return _Found(SessionId(f"d-{_hash(basis)[:32]}"), "derived")
 
 
-def _identified(
-    head: Head, body: BodyFields | None, sessions: Sessions, tenant: Tenant, found: _Found
-) -> Identified:
+def _identified(seen: _Seen, sessions: Sessions, tenant: Tenant, found: _Found) -> Identified:
     return Identified(
         key=SessionKey(tenant, found.session),
         how=found.how,
         given=found.how in GIVEN,
         derived=found.how == "derived",
-        parent=_parent(head, body, sessions, found.session),
-        agent=_agent(head.headers),
+        parent=_parent(seen, sessions, found.session),
+        agent=_agent(seen),
         disagree=found.disagree,
     )
 
 
-def _parent(
-    head: Head, body: BodyFields | None, sessions: Sessions, own: SessionId
-) -> SessionId | None:
+def _parent(seen: _Seen, sessions: Sessions, own: SessionId) -> SessionId | None:
     for source in sources(sessions.parent or DEFAULT_PARENT):
-        for parent in _ids(head, body, source):
+        for parent in _ids(seen, source):
             if parent != own:
                 return parent
     return None
 
 
-def _agent(headers: Headers) -> str:
+def _agent(seen: _Seen) -> str:
     """Give who the client says it is, safe to print."""
-    text = (get_one(headers, b"user-agent") or b"").decode("utf-8", "replace")
-    return "".join(c for c in text if c.isprintable())[:AGENT_LIMIT]
+    text = b", ".join(seen.lines.get(b"user-agent", ())).decode("utf-8", "replace")
+    if not text.isprintable():
+        text = "".join(c for c in text if c.isprintable())
+    return text[:AGENT_LIMIT]
 
 
 def _text(value: bytes) -> str:
