@@ -22,7 +22,7 @@ def _tool(name: str, about: str, *arguments: str) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-TOOLS = [
+TOOLS: list[Any] = [
     _tool("read_file", "Read a file.", "path"),
     _tool("write_file", "Write a file.", "path", "content"),
     _tool("run_shell", "Run a shell command.", "command"),

@@ -85,7 +85,9 @@ class Story:
         self._offered("read_file")
         refusal = self._told()
         tell("modegate", f"refused write_file; the model was told:\n{_wrapped(refusal)}")
-        self._check("write_file" in refusal and "plan" in refusal, "the refusal names tool and mode")
+        self._check(
+            "write_file" in refusal and "plan" in refusal, "the refusal names tool and mode"
+        )
         ran_now = self._agent.ran[ran:]
         self._check(ran_now == ["read_file"], "the agent only ran read_file: it never saw the call")
         self._check(self._disk() == "hello\n", "the file on disk is unchanged: 'hello'")
@@ -96,7 +98,9 @@ class Story:
         await self._agent.ask("Go ahead.")
         self._offered("read_file", "write_file", "run_shell")
         self._check(self._disk() == "hello\nworld\n", "the file is on disk: 'hello', 'world'")
-        self._check("was refused" in self._told(), "the model still finds its refused call in the history")
+        self._check(
+            "was refused" in self._told(), "the model still finds its refused call in the history"
+        )
 
     def _requests(self) -> list[dict[str, Any]]:
         return [json.loads(body) for body in self._upstream.requests]
@@ -121,7 +125,7 @@ class Story:
     def _check(self, fact: bool, what: str) -> None:
         if not fact:
             raise DemoFailed(f"this did not hold: {what}")
-        click.echo(f"{click.style('✓', fg='green', bold=True):>9}  {what}")
+        click.echo(click.style("        ✓", fg="green", bold=True) + f"  {what}")
 
     async def _modegate(self, *arguments: str) -> str:
         """Run the command that a person would, and show it."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.types import Receive
 
-from modegate.core.errors import TooLarge
+from modegate.core.errors import ModegateError, TooLarge
 
 
 class ClientGone(Exception):
@@ -62,11 +62,14 @@ class Inbox:
 
     async def during(self, work: Coroutine[Any, Any, None]) -> bool:
         """Do some work, and cancel it at once when the client goes; tell whether it was done."""
+        done = True
         try:
             async with asyncio.TaskGroup() as group:
                 watcher = group.create_task(self.gone())
                 await work
                 watcher.cancel()
         except* ClientGone:
-            return False
-        return True
+            done = False
+        except* ModegateError as group_of_one:
+            raise group_of_one.exceptions[0] from None
+        return done
