@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
+# Possessive: a string of millions of escapes is read without keeping a way back for each.
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]', re.DOTALL)
 _SCALAR = re.compile(rb"[^\s,\]}]+")
 _SPACE = re.compile(rb"[ \t\r\n]*")
 
@@ -158,9 +159,9 @@ def elements(text: bytes, span: Span) -> list[Span]:
     found: list[Span] = []
     at = _space(text, span.start + 1)
     for value in raw:
-        size = len(bytes(value))
-        found.append(Span(at, at + size))
-        at = _space(text, at + size)
+        end = at + memoryview(value).nbytes
+        found.append(Span(at, end))
+        at = _space(text, end)
         if text[at] == 0x2C:
             at = _space(text, at + 1)
     return found

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 from modegate.core.errors import TooLarge
 
-# Atomic, so that the CR and the LF of one line end are never counted as two.
-_FRAME_END = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
+# Atomic, so that the CR and the LF of one line end are never counted as two. CR CR comes first and waits
+# for nothing, as a stream of CR alone would else be late by a frame: an LF behind it is a blank line.
+_FRAME_END = re.compile(rb"\r\r|(?>\r\n|\n)(?>\r\n|\n|\r)")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _BOM = b"\xef\xbb\xbf"
 # Some clients split lines at these too (str.splitlines): a call could hide behind one in a comment.
@@ -39,7 +40,7 @@ class FrameReader:
     """Cuts a byte stream into frames, however it is chunked."""
 
     def __init__(self, limit: int) -> None:
-        """Hold at most `limit` bytes of an unfinished frame."""
+        """Take frames of at most `limit` bytes."""
         self._limit = limit
         self._buffer = bytearray()
         self._scanned = 0
@@ -57,13 +58,16 @@ class FrameReader:
         at = self._scanned
         while (match := _FRAME_END.search(buffer, at)) and not _may_go_on(match, len(buffer)):
             at = match.end()
+            self._check(at - begin)
             yield self._frame(bytes(buffer[begin:at]))
             begin = at
-        if begin:
-            del buffer[:begin]
+        del buffer[:begin]
         # The next end may begin with the last three bytes: CR LF CR of CR LF CR LF.
         self._scanned = max(0, len(buffer) - 3)
-        if len(buffer) > self._limit:
+        self._check(len(buffer))
+
+    def _check(self, size: int) -> None:
+        if size > self._limit:
             raise TooLarge(
                 f"a frame of the upstream's stream is over {self._limit} bytes (limits.frame)"
             )
@@ -89,8 +93,7 @@ class FrameReader:
 
 def _may_go_on(match: re.Match[bytes], size: int) -> bool:
     """Tell whether a line feed may still follow that belongs to this end: after CR LF CR, or LF CR."""
-    end = match.group()
-    return match.end() == size and end.endswith(b"\r") and end != b"\r\r"
+    return match.end() == size and match.group().endswith(b"\n\r")
 
 
 def parse(raw: bytes, text: bytes) -> Frame:
