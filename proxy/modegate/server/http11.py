@@ -1,0 +1,79 @@
+"""uvicorn's HTTP/1.1 protocol, mended for requests that offer an upgrade beside their body.
+
+Java's HTTP client, for one, offers `h2c` in its requests. A server may ignore that (RFC 9110, section 7.8),
+but httptools stops at the end of such a head and takes the body for what comes after the upgrade: the
+request arrives without its body, and the body is read as a request of its own. So the head is
+given to the parser again without the offer, and the body then follows as ever.
+"""
+
+from __future__ import annotations
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from modegate.core.headers import is_upgrade
+
+_OFFER = frozenset({b"upgrade", b"http2-settings"})
+
+
+class Http11Protocol(HttpToolsProtocol):
+    """One connection."""
+
+    _deaf = False
+    """What comes after an upgrade that is refused is for nobody."""
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came."""
+        self._unset_keepalive_if_required()
+        try:
+            while data and not self._deaf:
+                data = self._feed(data)
+        except httptools.HttpParserError:
+            self.send_400_response("Invalid HTTP request received.")
+
+    def _feed(self, data: bytes) -> bytes:
+        """Parse, and give what is to be parsed next."""
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            if self._is_ignorable():
+                head = self._head_without_offer()
+                # A parser that has seen `Connection: close` would take nothing more.
+                self.parser = httptools.HttpRequestParser(self)
+                self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+                return head + data[upgrade.args[0] :]
+            self._deaf = True
+        return b""
+
+    def on_headers_complete(self) -> None:
+        """Begin the request, unless its head will come again."""
+        if not self.parser.should_upgrade():
+            super().on_headers_complete()
+        elif not self._is_ignorable():
+            super().on_headers_complete()
+            self.cycle.keep_alive = False
+
+    def on_message_complete(self) -> None:
+        """End the request, unless its head will come again."""
+        if not (self.parser.should_upgrade() and self._is_ignorable()):
+            super().on_message_complete()
+
+    def _is_ignorable(self) -> bool:
+        return self.parser.get_method() != b"CONNECT" and not is_upgrade(self.headers)
+
+    def _head_without_offer(self) -> bytes:
+        version = self.parser.get_http_version().encode()
+        lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
+        lines += [b"%b: %b" % line for line in _without_offer(self.headers)]
+        return b"\r\n".join(lines) + b"\r\n\r\n"
+
+
+def _without_offer(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    kept = []
+    for name, value in headers:
+        if name == b"connection":
+            tokens = [token.strip() for token in value.split(b",")]
+            value = b", ".join(t for t in tokens if t.lower() not in _OFFER)
+        if name not in _OFFER:
+            kept.append((name, value))
+    return kept
