@@ -7,17 +7,18 @@ make the page grow.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from prometheus_client import (
     CollectorRegistry,
     Counter,
-    Gauge,
     PlatformCollector,
     ProcessCollector,
     generate_latest,
 )
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 
 class Metrics:
@@ -51,26 +52,39 @@ class Metrics:
             ["what"],
             registry=registry,
         )
-        self.lost_batches = Counter(
-            "modegate_recorder_lost_batches",
-            "Batches of records that nothing depends on and that the log did not take.",
-            registry=registry,
-        )
-        self.reload_failures = Counter(
-            "modegate_policy_reload_failures",
-            "Reloads of the policies file that kept the last good policy.",
-            registry=registry,
-        )
-        self.policy_generation = Gauge(
-            "modegate_policy_generation",
-            "How many policies have been in force since the start.",
-            registry=registry,
-        )
 
-    def watch_generation(self, generation: Callable[[], float]) -> None:
-        """Read the policy's generation whenever the page is read."""
-        self.policy_generation.set_function(generation)
+    def watch(
+        self, *, lost: Callable[[], int], generation: Callable[[], int], problems: Callable[[], int]
+    ) -> None:
+        """Read what others count by themselves whenever the page is read."""
+        self.registry.register(_Elsewhere(lost, generation, problems))
 
     def page(self) -> tuple[bytes, str]:
         """Give the page and its content type."""
         return generate_latest(self.registry), CONTENT_TYPE_PLAIN_0_0_4
+
+
+class _Elsewhere(Collector):
+    def __init__(
+        self, lost: Callable[[], int], generation: Callable[[], int], problems: Callable[[], int]
+    ) -> None:
+        self._lost = lost
+        self._generation = generation
+        self._problems = problems
+
+    def collect(self) -> Iterator[Metric]:
+        yield CounterMetricFamily(
+            "modegate_recorder_lost",
+            "Events that were not written to the log; no rule depends on any of them.",
+            self._lost(),
+        )
+        yield GaugeMetricFamily(
+            "modegate_policy_generation",
+            "How many policies have been in force since the start.",
+            self._generation(),
+        )
+        yield GaugeMetricFamily(
+            "modegate_policy_problems",
+            "Problems of the policies file as it is now; above 0 an older policy is in force.",
+            self._problems(),
+        )
