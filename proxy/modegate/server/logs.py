@@ -12,12 +12,8 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from modegate.server.printable import printable
 from modegate.server.settings import LogFormat, LogLevel
-
-# Anything that a terminal or a line-based collector could take for more than text. Tracebacks keep
-# their line ends in console lines; JSON escapes its own.
-_ESCAPED = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if code != 0x0A}
-_ESCAPED |= {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
 
 
 class ConsoleFormatter(logging.Formatter):
@@ -26,10 +22,11 @@ class ConsoleFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Give the line."""
         clock = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
-        message = record.getMessage().translate(_ESCAPED).replace("\n", "\\n")
+        message = printable(record.getMessage())
         line = f"{clock} {record.levelname.lower()}: {message} [{record.name}]"
         if record.exc_info:
-            line += "\n" + self.formatException(record.exc_info).translate(_ESCAPED)
+            trace = self.formatException(record.exc_info)
+            line += "".join(f"\n{printable(part)}" for part in trace.splitlines())
         return line
 
 

@@ -1,0 +1,22 @@
+"""Text from outside on its way to a terminal or a log: it is data and must not steer what shows it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from modegate.core.problems import Problem
+
+
+def printable(text: str) -> str:
+    """Give the text with control, bidirectional and other invisible characters and line ends as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def problem_line(path: Path, problem: Problem) -> str:
+    """Give a problem as compilers do, so that editors can jump to it: `FILE:LINE: PLACE: MESSAGE`."""
+    place = f"{path}:{problem.line}" if problem.line else str(path)
+    where = f"{place}: {problem.path}" if problem.path else place
+    found = f" (found {problem.found})" if problem.found else ""
+    return printable(f"{where}: {problem.message}{found}")
