@@ -127,7 +127,7 @@ def _problems(settings: Settings) -> Iterator[str]:
         yield f"port: {settings.port} is not between 0 and 65535"
     scheme, _, rest = settings.log.partition(":")
     if scheme not in LOG_SCHEMES or not rest:
-        yield f"log: {settings.log!r} is none of sqlite:PATH, redis://…, rediss://…"
+        yield f"log: {_shown(settings.log)!r} is none of sqlite:PATH, redis://…, rediss://…"
     if settings.upstream is not None and (problem := _upstream_problem(settings.upstream)):
         yield f"upstream: {problem}"
     token = settings.control_token

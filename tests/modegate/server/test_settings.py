@@ -82,6 +82,7 @@ def test_all_problems_come_at_once() -> None:
         {"upstream": "https://user:se%20cret@api.example"},
         {"upstream": "ftp://user:se%20cret@api.example"},
         {"upstream": "user:se cret@api.example"},
+        {"log": "valkey://:se cret@host/0"},
     ],
 )
 def test_problems_show_no_secret(given: dict[str, Any]) -> None:
