@@ -1,0 +1,154 @@
+"""The one ASGI callable: a few reserved paths are modegate's own, all others are the proxy's.
+
+The proxy's requests take no detour: no router, no middleware, no request object stands in front of it
+(each was measured to cost a good part of what the proxy itself does).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from modegate.core.errors import LogUnavailable, ModegateError, UpgradeRequired, error_json
+from modegate.core.headers import is_upgrade
+from modegate.server.access import Guard
+from modegate.server.control import Control, PolicySource, on_error
+from modegate.server.eventlog import EventLog
+from modegate.server.metrics import Metrics
+
+RESERVED = frozenset({"control", "healthz", "readyz", "metrics"})
+"""First segments of the paths that never go upstream."""
+
+PING_S = 3.0
+"""A store that takes longer is as good as gone; orchestrators give a probe little more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What the app is made of; the composition root builds it, and tests put fakes in."""
+
+    proxy: ASGIApp
+    log: EventLog
+    policies: PolicySource
+    control: Control
+    metrics: Metrics
+    token: str
+    hosts: tuple[str, ...] = ()
+    bound: str = "127.0.0.1"
+
+
+def create_app(parts: Parts) -> ASGIApp:
+    """Join the parts to the ASGI callable that a server runs. It has no lifespan of its own."""
+    proxy, own = parts.proxy, _own(parts)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            if _is_reserved(scope["path"]):
+                await own(scope, receive, send)
+            elif scope["method"] == "GET" and is_upgrade(scope["headers"]):
+                await _UPGRADE_REFUSED(scope, receive, send)
+            else:
+                await proxy(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await _refuse_websocket(scope, receive, send)
+        else:
+            raise ValueError(f"scope {scope['type']!r} is not served; run with lifespan off")
+
+    return app
+
+
+def _is_reserved(path: str) -> bool:
+    # Leading slashes count as one, so that //control cannot carry the control token upstream.
+    return path.lstrip("/").partition("/")[0] in RESERVED
+
+
+class _UpgradeRefusal(Response):
+    """426, which makes clients fall back to HTTP at once; what came after the request is dropped."""
+
+    def init_headers(self, headers: object = None) -> None:
+        # RFC 9110, section 15.5.22: a 426 names a protocol that will do, and so is Connection: upgrade.
+        self.raw_headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(self.body)).encode()),
+            (b"upgrade", b"HTTP/1.1"),
+            (b"connection", b"upgrade"),
+            (b"connection", b"close"),
+        ]
+
+
+_UPGRADE_REFUSED = _UpgradeRefusal(
+    error_json(UpgradeRequired("WebSocket is not offered here; use HTTP with streaming")),
+    UpgradeRequired.status,
+)
+
+
+async def _refuse_websocket(scope: Scope, receive: Receive, send: Send) -> None:
+    # Only servers that take WebSockets themselves come here; uvicorn runs without.
+    if "websocket.http.response" in scope.get("extensions", {}):
+        await _UPGRADE_REFUSED(scope, receive, send)
+    else:
+        await send({"type": "websocket.close"})
+
+
+def _own(parts: Parts) -> ASGIApp:
+    probes = _Probes(parts)
+    control = parts.control.router()
+    guard = Guard(control, token=parts.token, hosts=parts.hosts, bound=parts.bound)
+    return Starlette(
+        routes=[
+            Route("/healthz", probes.health),
+            Route("/readyz", probes.ready),
+            Route("/metrics", probes.metrics),
+            Mount("/control", guard),
+        ],
+        exception_handlers={
+            ModegateError: on_error,
+            HTTPException: on_error,
+            Exception: on_error,
+        },
+    )
+
+
+class _Probes:
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def health(self, _request: Request) -> Response:
+        """Tell that the process runs; nothing else, so that no store's outage restarts it."""
+        return PlainTextResponse("ok\n")
+
+    async def ready(self, _request: Request) -> Response:
+        """Tell whether steps can be served: the log answers. A failed reload is only a warning."""
+        try:
+            async with asyncio.timeout(PING_S):
+                await self._parts.log.ping()
+            log = "ok"
+        except LogUnavailable as error:
+            log = str(error)
+        except TimeoutError:
+            log = f"no answer within {PING_S:g} s"
+        status = self._parts.policies.status
+        body: dict[str, object] = {
+            "ready": log == "ok",
+            "log": log,
+            "policy": {"hash": self._parts.policies.current.hash, "generation": status.generation},
+        }
+        if status.problems:
+            # Not what they are: this answer is for anyone.
+            body["warning"] = (
+                f"the policies file has {len(status.problems)} problem(s), so an older policy is in "
+                "force; see `modegate check` or GET /control/v1/policy"
+            )
+        return JSONResponse(body, 200 if log == "ok" else 503)
+
+    async def metrics(self, _request: Request) -> Response:
+        """Give the page that Prometheus reads."""
+        body, content_type = self._parts.metrics.page()
+        return Response(body, headers={"content-type": content_type})

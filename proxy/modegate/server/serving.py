@@ -1,0 +1,187 @@
+"""Runs the app: binds, tells the operator where things are, watches over the tasks beside the server.
+
+Whatever stops the process from starting is a `StartFailed` with lines for people; whatever ends one of the
+tasks ends the process with a non-zero exit, since a proxy that lost its policy watcher or its recorder
+only looks alive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import errno
+import logging
+import math
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from modegate.server.http11 import Http11Protocol
+
+logger = logging.getLogger(__name__)
+
+BACKLOG = 2048
+
+KEEP_ALIVE_S = 75
+"""Longer than common clients keep an idle connection (openai 5 s, Node 4 to 60 s), so that they close first
+and no request meets a connection that is just being closed."""
+
+CLEANUP_S = 5.0
+"""What is left of requests that were cut off at the end of the drain."""
+
+_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # malloc.h of glibc
+
+
+class StartFailed(Exception):
+    """The process cannot start; `lines` say why."""
+
+    def __init__(self, *lines: str, exit_code: int = 1) -> None:
+        """Keep the lines for stderr."""
+        super().__init__("\n".join(lines))
+        self.lines = lines
+        self.exit_code = exit_code
+
+
+class TaskDied(Exception):
+    """A task that must run as long as the process has ended."""
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Open the listening socket.
+
+    Raises:
+        StartFailed: the address is taken or not of this machine.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        where = f"{host}:{port}"
+        if error.errno == errno.EADDRINUSE:
+            why = f"{where} is in use; stop what listens there or choose another with --port"
+        else:
+            why = f"cannot listen on {where}: {error.strerror or error}"
+        raise StartFailed(f"Error: {why}") from error
+
+
+def tune_malloc() -> None:
+    """Let glibc keep large blocks instead of giving each back to the kernel; elsewhere nothing happens.
+
+    Bodies of some 100 KB are copied a few times each; with the default thresholds every copy is mapped
+    and zeroed anew, which was measured to double the time they cost.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        for option, value in (
+            (_M_MMAP_THRESHOLD, 256 * 2**20),
+            (_M_TRIM_THRESHOLD, 256 * 2**20),
+            (_M_TOP_PAD, 16 * 2**20),
+        ):
+            mallopt(option, value)
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """Give a uvloop loop where there is uvloop."""
+    if sys.platform == "win32":
+        return asyncio.new_event_loop()
+    import uvloop
+
+    return uvloop.new_event_loop()
+
+
+class Server(uvicorn.Server):
+    """uvicorn, but a signal only begins the end: the caller cleans up afterwards and picks the exit code."""
+
+    def __init__(self, app: ASGIApp, *, drain: float, on_drain: Callable[[], None]) -> None:
+        """Configure for the proxy.
+
+        Args:
+            app: what is served.
+            drain: seconds that running requests get at shutdown.
+            on_drain: called when the drain begins, to end what would last as long as its client.
+        """
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=Http11Protocol,
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                date_header=False,
+                backlog=BACKLOG,
+                timeout_keep_alive=KEEP_ALIVE_S,
+                timeout_graceful_shutdown=math.ceil(drain),
+            )
+        )
+        self._on_drain = on_drain
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take SIGINT and SIGTERM; uvicorn's own would raise them again before the log is closed."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        taken = (signal.SIGINT, signal.SIGTERM)
+        before = {number: signal.signal(number, self.handle_exit) for number in taken}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Drain, then cut off what still runs."""
+        self._on_drain()
+        await super().shutdown(sockets)
+        if cut_off := self.server_state.tasks:
+            await asyncio.wait(set(cut_off), timeout=CLEANUP_S)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A task that must run as long as the server does."""
+
+    name: str
+    run: Callable[[], Awaitable[None]]
+    stop: Callable[[], None] | None = None
+    """Makes `run` finish its work and return; without it the task is cancelled."""
+
+
+async def serve_with(server: Server, listener: socket.socket, jobs: Sequence[Job]) -> None:
+    """Serve until a signal comes; the jobs are ended after the last request.
+
+    Raises:
+        TaskDied: a job ended before; the server was drained first.
+    """
+    died: list[tuple[str, Exception | None]] = []
+    ending = False
+
+    async def watched(job: Job) -> None:
+        error: Exception | None = None
+        try:
+            await job.run()
+        except Exception as caught:  # noqa: BLE001 -- it is the cause of TaskDied
+            error = caught
+        if error or not ending:
+            died.append((job.name, error))
+            server.should_exit = True
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [(job, group.create_task(watched(job), name=job.name)) for job in jobs]
+        await server.serve(sockets=[listener])
+        ending = True
+        for job, task in tasks:
+            job.stop() if job.stop else task.cancel()
+    if died:
+        name, error = died[0]
+        raise TaskDied(f"{name} ended: {error or 'it returned'}") from error
