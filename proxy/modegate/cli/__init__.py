@@ -1,0 +1,33 @@
+"""The `modegate` command.
+
+What a command needs beyond click is imported when it runs, so that `modegate mode` answers quickly and
+shell completion is instant. Results go to stdout, messages to stderr; a failure is a non-zero exit.
+"""
+
+from __future__ import annotations
+
+import click
+
+from modegate import __version__
+from modegate.cli.check import check
+from modegate.cli.demo import demo
+from modegate.cli.serve import serve
+from modegate.cli.sessions import log, mode, sessions
+
+_CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+@click.group(context_settings=_CONTEXT)
+@click.version_option(__version__)
+def main() -> None:
+    """Hold a coding agent's mode outside the agent.
+
+    \b
+    modegate serve                     start the proxy
+    modegate mode my-session plan      hold a session in plan mode
+    modegate log my-session --follow   watch what its model asks for
+    """
+
+
+for _command in (serve, check, sessions, mode, log, demo):
+    main.add_command(_command)

@@ -1,0 +1,141 @@
+"""The command line's side of the control API: where the proxy is, the token, and its errors in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    import httpx
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+SILENCE_S = 30.0
+"""The proxy sends a comment every 10 s, so a stream that is silent for longer is dead."""
+
+_LOOPBACK = ("all://127.0.0.1", "all://localhost", "all://[::1]")
+
+
+def connection_options(command: Command) -> Command:
+    """Add the options of every command that talks to a running proxy."""
+    for option in (
+        click.option("--tenant", default="local", show_default=True, help="Whose session."),
+        click.option(
+            "--state-dir",
+            type=click.Path(path_type=Path),
+            envvar="MODEGATE_STATE_DIR",
+            show_envvar=True,
+            help="Where the proxy keeps its control token.",
+        ),
+        click.option(
+            "--url",
+            default="http://127.0.0.1:8484",
+            show_default=True,
+            envvar="MODEGATE_URL",
+            show_envvar=True,
+            help="Where the proxy is. The token is MODEGATE_CONTROL_TOKEN, else the state folder's.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+class ControlClient:
+    """Calls to one proxy's control API for one tenant."""
+
+    def __init__(self, url: str, state_dir: Path | None, tenant: str) -> None:
+        """Find the token; without one the proxy's own refusal says what is missing."""
+        import os
+
+        import httpx
+
+        from modegate.server.access import read_token
+        from modegate.server.settings import default_state_dir
+
+        token = os.environ.get("MODEGATE_CONTROL_TOKEN") or read_token(
+            state_dir or default_state_dir()
+        )
+        headers = {"x-modegate-client": "cli"}
+        if token:
+            headers["authorization"] = f"Bearer {token}"
+        # The token never goes through a proxy of the environment on its way to this same machine.
+        self._http = httpx.Client(
+            base_url=url,
+            headers=headers,
+            params={"tenant": tenant},
+            timeout=10.0,
+            mounts=dict.fromkeys(_LOOPBACK),
+        )
+        self._url = url
+
+    def get(self, path: str, **params: str | int) -> Any:
+        """Give an answer's JSON."""
+        with self._words_for_errors():
+            return _checked(self._http.get(f"/control/v1{path}", params=params)).json()
+
+    def put(self, path: str, body: object) -> Any:
+        """Send JSON and give the answer's."""
+        with self._words_for_errors():
+            return _checked(self._http.put(f"/control/v1{path}", json=body)).json()
+
+    def follow(self, path: str, after: int) -> Iterator[Any]:
+        """Give each event of a session after a seq as it comes, without end."""
+        with (
+            self._words_for_errors(),
+            self._http.stream(
+                "GET",
+                f"/control/v1{path}",
+                params={"after": after},
+                headers={"accept": "text/event-stream"},
+                timeout=SILENCE_S,
+            ) as answer,
+        ):
+            if answer.is_error:
+                answer.read()
+            kind = ""
+            for line in _checked(answer).iter_lines():
+                name, _, value = line.partition(": ")
+                if name == "event":
+                    kind = value
+                elif name == "data":
+                    event = json.loads(value)
+                    if kind == "error":
+                        raise click.ClickException(event["error"]["message"])
+                    yield event
+        raise click.ClickException("the proxy ended the stream")
+
+    @contextmanager
+    def _words_for_errors(self) -> Iterator[None]:
+        import httpx
+
+        try:
+            yield
+        except httpx.ConnectError as error:
+            raise click.ClickException(
+                f"no proxy answers at {self._url}; start one with `modegate serve`, or give --url"
+            ) from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise click.ClickException(
+                f"{self._url}: {str(error) or type(error).__name__}"
+            ) from error
+        except ValueError as error:
+            raise click.ClickException(
+                f"{self._url} does not speak modegate's control API"
+            ) from error
+
+
+def _checked(answer: httpx.Response) -> httpx.Response:
+    if answer.is_success:
+        return answer
+    from modegate.server.printable import printable
+
+    try:
+        message = answer.json()["error"]["message"]
+    except (ValueError, KeyError, TypeError):
+        message = f"HTTP {answer.status_code}, not from modegate's control API"
+    raise click.ClickException(printable(message))

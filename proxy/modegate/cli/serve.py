@@ -1,0 +1,74 @@
+"""`modegate serve`: settings from flags and variables, then the proxy until it is told to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import MISSING, Field, fields
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import click
+
+from modegate.server.settings import BadSettings, Settings
+
+
+def _words(
+    _context: click.Context, _option: click.Parameter, value: str | None
+) -> tuple[str, ...] | None:
+    return None if value is None else tuple(word.strip() for word in value.split(","))
+
+
+def _option(setting: Field[Any], annotation: Any) -> Callable[[Any], Any]:
+    kind: dict[str, Any] = {}
+    if annotation == tuple[str, ...]:
+        kind["callback"] = _words
+    elif annotation is Path:
+        kind["type"] = click.Path(path_type=Path)
+    elif annotation is int:
+        kind["type"] = int
+    elif all(isinstance(choice, str) for choice in get_args(annotation) or [None]):
+        kind["type"] = click.Choice(get_args(annotation))
+    default = setting.metadata["shown"] or ("" if setting.default is MISSING else setting.default)
+    return click.option(
+        f"--{setting.name.replace('_', '-')}",
+        envvar=f"MODEGATE_{setting.name.upper()}",
+        show_envvar=True,
+        help=f"{setting.metadata['help']}  [default: {default}]",
+        **kind,
+    )
+
+
+def _setting_options(command: Callable[..., None]) -> Callable[..., None]:
+    hints = get_type_hints(Settings)
+    for setting in reversed(fields(Settings)):
+        command = _option(setting, hints[setting.name])(command)
+    return command
+
+
+@click.command()
+@_setting_options
+def serve(**given: Any) -> None:
+    """Start the proxy.
+
+    An agent is given the base URL http://HOST:PORT/s/SESSION/v1, with any SESSION of your choice.
+
+    \b
+    Examples: modegate serve
+              modegate serve --upstream http://localhost:11434/v1
+              MODEGATE_LOG=redis://localhost modegate serve --policies policies.yaml
+    """
+    from modegate.server.compose import run
+    from modegate.server.serving import StartFailed, TaskDied
+
+    try:
+        run(Settings(**{name: value for name, value in given.items() if value is not None}))
+    except BadSettings as error:
+        for problem in error.problems:
+            click.echo(f"Error: setting {problem}", err=True)
+        raise click.exceptions.Exit(2) from error
+    except StartFailed as error:
+        for line in error.lines:
+            click.echo(line, err=True)
+        raise click.exceptions.Exit(error.exit_code) from error
+    except TaskDied as error:
+        raise click.ClickException(str(error)) from error
