@@ -140,12 +140,12 @@ def process(folder: Path, upstream: str, *, log: str | None = None) -> Iterator[
 async def exchange(port: int, request: bytes) -> bytes:
     """Send raw bytes and give all that comes back until the other end closes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(request)
-    await writer.drain()
-    answer = await reader.read()
-    writer.close()
-    await writer.wait_closed()
-    return answer
+    try:
+        writer.write(request)
+        await writer.drain()
+        return await reader.read()
+    finally:
+        writer.close()
 
 
 def post(path: str, body: bytes, *lines: str) -> bytes:

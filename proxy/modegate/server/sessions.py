@@ -11,7 +11,7 @@ from modegate.core.fold import State
 from modegate.core.identify import Identified
 from modegate.core.ids import DEFAULT_MODE, ModeId, SessionId, SessionKey
 from modegate.core.policy import Policy
-from modegate.core.standing import MAX_CHAIN, Standing, derived_start, stand
+from modegate.core.standing import MAX_CHAIN, Standing, derived_start, stand, tightest
 from modegate.server.clock import Clock
 from modegate.server.eventlog import EventLog, Seen
 from modegate.server.folds import Folds
@@ -76,8 +76,10 @@ class Sessions:
 
     async def _append(self, key: SessionKey, events: list[Event], state: State) -> None:
         now = self._clock.now_ms()
-        by = {ModeSet: "policy"}
-        entries = [Entry(now, by.get(type(event), "agent"), event) for event in events]
+        entries = [
+            Entry(now, "policy" if isinstance(event, ModeSet) else "agent", event)
+            for event in events
+        ]
         await self._folds.append(key, entries, expect=state.seq)
 
     async def _opening(
@@ -99,10 +101,11 @@ class Sessions:
             return DEFAULT_MODE
         if state.seq or await self._seen_before(found.key):
             return DEFAULT_MODE
-        start = await self._kins_mode(found, policy) if found.derived else DEFAULT_MODE
-        if start == DEFAULT_MODE:
+        if not found.derived:
             return initial
-        log.warning("derived session %s begins in %s, as others of its agent", found.key, start)
+        start = tightest(policy, [initial, await self._kins_mode(found, policy)])
+        if start != initial:
+            log.warning("derived session %s begins in %s, as others of its agent", found.key, start)
         return start
 
     async def _kins_mode(self, found: Identified, policy: Policy) -> ModeId:

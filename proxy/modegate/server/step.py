@@ -134,10 +134,9 @@ class Step:
         if found is not None:
             return found
         fields = identify.BodyFields()
-        if endpoint.gated:
-            fields = identify.body_fields(
-                self._plain(await self._whole_body()), identify.body_names(sessions)
-            )
+        if endpoint.kind is not Kind.HARMLESS:
+            body = self._plain(await self._whole_body())
+            fields = identify.body_fields(body, identify.body_names(sessions))
         return identify.identify(head, fields, sessions, LOCAL)
 
     async def _whole_body(self) -> bytes:
