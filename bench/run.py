@@ -141,7 +141,10 @@ def main(argv: list[str] | None = None) -> int:
                 stack.enter_context(tempfile.TemporaryDirectory(prefix="modegate-bench-"))
             )
             bench = start(stack, args, folder)
-            bench.run()
+            try:
+                bench.run()
+            except BenchError as error:
+                raise BenchError(f"{error}\n{targets.last_words(folder)}".rstrip()) from error
     except BenchError as error:
         say(str(error))
         return 1

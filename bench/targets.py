@@ -169,6 +169,14 @@ def _wait_ready(
             raise BenchError(f"{log.stem} {state}: {error}\n{end}") from error
 
 
+def last_words(folder: Path) -> str:
+    """Return the end of what each server wrote, since it goes with the folder."""
+    logs = (
+        (log.name, log.read_text(errors="replace")[-2000:]) for log in sorted(folder.glob("*.log"))
+    )
+    return "\n".join(f"--- {name}\n{text}" for name, text in logs)
+
+
 @contextmanager
 def mock(folder: Path, core: int) -> Iterator[Server]:
     """Run the mock model."""
