@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from typing import NamedTuple
 
 import msgspec
 
 from modegate.core.dialects.base import Assembled
-from modegate.core.dialects.chat.request import (
-    ONLINE_SUFFIX,
-    PROVIDER_RUNS,
-    ChatRequest,
-    Declared,
-)
+from modegate.core.dialects.chat import hosted
+from modegate.core.dialects.chat.request import ChatRequest
+from modegate.core.dialects.chat.tools import Declared, spelling, tool_names
 from modegate.core.errors import BadRequest
 from modegate.core.ids import ToolName
-from modegate.core.spans import Edit, Member, Span, apply, elements, quote, without, without_members
+from modegate.core.spans import Edit, Member, Span, apply, quote, without, without_members
 from modegate.core.standing import Standing
 
 INERT_TOOL = {
@@ -29,7 +25,19 @@ INERT_TOOL = {
 }
 """Stands in where the history holds calls and nothing is left: some providers then want a tool."""
 
-CHOICE_KEYS = {"tools": {"tool_choice", "parallel_tool_calls"}, "functions": {"function_call"}}
+CHOICE_KEYS = {"tools": "tool_choice", "functions": "function_call"}
+GO_TOGETHER = {
+    "tools": frozenset({"tools", "tool_choice", "parallel_tool_calls"}),
+    "functions": frozenset({"functions", "function_call"}),
+}
+"""What goes when nothing is left: providers refuse a choice among none."""
+
+
+class _Filtered(NamedTuple):
+    edits: list[Edit]
+    kept: tuple[ToolName, ...] = ()
+    drop: frozenset[str] = frozenset()
+    """Top-level keys to take out whole."""
 
 
 def assemble(request: ChatRequest, standing: Standing, section: str) -> Assembled:
@@ -39,112 +47,107 @@ def assemble(request: ChatRequest, standing: Standing, section: str) -> Assemble
         BadRequest: the request asks for something that the provider would run by itself, and that
             cannot be taken out without changing what is asked.
     """
-    _refuse_online(request, standing)
-    edits: list[Edit] = []
-    drop = {
-        key
-        for key, name in PROVIDER_RUNS.items()
-        if request.flag(key) and not standing.may_offer(ToolName(name))
-    }
-    kept = _filter(request, "tools", request.tools, standing, edits, drop)
-    kept += _filter(request, "functions", request.functions, standing, edits, drop)
-    edits += without_members(request.members, drop)
+    hosted.refuse(request, standing)
+    tools = _filter(request, "tools", request.tools, standing)
+    functions = _filter(request, "functions", request.functions, standing)
+    drop = hosted.removable(request, standing) | tools.drop | functions.drop
+    edits = [*tools.edits, *functions.edits, *without_members(request.members, drop)]
     if section:
         edits += section_edits(request, section)
-    return Assembled(apply(request.body, edits), tuple(dict.fromkeys(kept)))
-
-
-def _refuse_online(request: ChatRequest, standing: Standing) -> None:
-    model = request.value("model")
-    if isinstance(model, str) and model.endswith(ONLINE_SUFFIX):
-        if standing.may_offer(ToolName("web_search")):
-            return
-        raise BadRequest(
-            f"model {model!r} searches the web by itself, which mode {standing.label!r} does not allow; "
-            f"ask for it without {ONLINE_SUFFIX!r}, or allow the tool web_search"
-        )
+    kept = dict.fromkeys(tools.kept + functions.kept)
+    return Assembled(apply(request.body, edits), tuple(kept))
 
 
 def _filter(
-    request: ChatRequest,
-    key: str,
-    declared: list[Declared],
-    standing: Standing,
-    edits: list[Edit],
-    drop: set[str],
-) -> list[ToolName]:
-    removed = {
-        index
-        for index, tool in enumerate(declared)
-        if not tool.names or not all(standing.may_offer(name) for name in tool.names)
-    }
-    kept = [
-        name for index, tool in enumerate(declared) if index not in removed for name in tool.names
+    request: ChatRequest, key: str, declared: list[Declared], standing: Standing
+) -> _Filtered:
+    stay = [
+        bool(tool.names) and all(standing.may_offer(name) for name in tool.names)
+        for tool in declared
     ]
     spans = [tool.span for tool in declared]
-    if declared and not kept and key == "tools" and request.call_ids:
-        edits += _replace_all(spans, msgspec.json.encode(INERT_TOOL))
-    elif declared and not kept:
-        drop |= {key} | CHOICE_KEYS[key]
-        return kept
+    if declared and not any(stay):
+        if key != "tools" or not request.call_ids:
+            return _Filtered([], drop=GO_TOGETHER[key])
+        inert = Edit(spans[0].start, spans[-1].end, msgspec.json.encode(INERT_TOOL))
+        return _Filtered([inert, *choice_edits(request, CHOICE_KEYS[key], frozenset())])
+    kept = [tool for tool, ok in zip(declared, stay, strict=True) if ok]
+    names = tuple(name for tool in kept for name in tool.names)
+    edits = without(spans, {index for index, ok in enumerate(stay) if not ok})
+    edits += _marker_edits(request, declared, kept)
+    edits += choice_edits(request, CHOICE_KEYS[key], frozenset(names))
+    return _Filtered(edits, names)
+
+
+def _marker_edits(
+    request: ChatRequest, declared: list[Declared], kept: list[Declared]
+) -> list[Edit]:
+    """Move the cache marker of a removed tool to the last one that is kept, so that none is added."""
+    lost = [m for tool in declared if tool not in kept for m in _markers(request, tool.span)]
+    if not lost or not kept or _markers(request, kept[-1].span):
+        return []
+    at = kept[-1].span.end - 1
+    return [Edit(at, at, b',"cache_control":' + request.text(lost[-1].value))]
+
+
+def _markers(request: ChatRequest, span: Span) -> list[Member]:
+    """Give the cache markers of a definition; gateways take them inside `function` too."""
+    if b"cache" not in request.text(span):
+        return []  # hardly any definition has one, and finding its members costs more than the rest
+    found: list[Member] = []
+    for member in request.members_of(span):
+        if spelling(member.key) == "cachecontrol":
+            found.append(member)
+        elif member.key == "function" and request.text(member.value)[:1] == b"{":
+            found += _markers(request, member.value)
+    return [marker for marker in found if request.text(marker.value) != b"null"]
+
+
+def choice_edits(request: ChatRequest, key: str, kept: frozenset[ToolName]) -> list[Edit]:
+    """Relax a choice of tools that names one which is not there, or requires one of none."""
+    span = request.top.get(key)
+    value = request.value(key)
+    if span is None or value is None:
+        return []
+    word = value.get("type") if isinstance(value, dict) else value
+    if word in ("auto", "none"):
+        return []
+    if word == "allowed_tools":
+        return _allowed_edits(request, span, kept)
+    if word in ("required", "any"):
+        stays = bool(kept)
+    elif isinstance(value, dict):
+        stays = _is_kept(request, span, kept)
     else:
-        edits += without(spans, removed)
-    if declared:
-        edits += choice_edits(request, CHOICE_KEYS[key], set(kept))
-    return kept
+        stays = isinstance(value, str) and value in kept
+    return [] if stays else [Edit(*span, b'"auto"')]
 
 
-def _replace_all(spans: list[Span], new: bytes) -> list[Edit]:
-    return [Edit(spans[0].start, spans[-1].end, new)]
+def _is_kept(request: ChatRequest, span: Span, kept: frozenset[ToolName]) -> bool:
+    names = tool_names(request.body, span)
+    return bool(names) and kept.issuperset(names)
 
 
-def choice_edits(request: ChatRequest, keys: Iterable[str], kept: set[ToolName]) -> list[Edit]:
-    """Relax a choice of tools that names one which is no longer there, or requires one of none."""
-    edits: list[Edit] = []
-    for key in sorted(keys):
-        span = request.top.get(key)
-        if span is None or key == "parallel_tool_calls":
-            continue
-        value = request.value(key)
-        names = _chosen(value)
-        if value == "required" and not kept:
-            edits.append(Edit(*span, b'"auto"'))
-        elif isinstance(value, dict) and "allowed_tools" in value:
-            edits += _allowed_edits(request, span, kept)
-        elif isinstance(value, dict) and (not names or not names <= kept):
-            edits.append(Edit(*span, b'"auto"'))
-    return edits
-
-
-def _chosen(choice: Any) -> set[str]:
-    """Give every name in a named choice: `{"type":"function","function":{"name":…}}` and its kin."""
-    if not isinstance(choice, dict):
-        return set()
-    names = [choice.get("name")]
-    names += [inner.get("name") for inner in choice.values() if isinstance(inner, dict)]
-    return {name for name in names if isinstance(name, str)}
-
-
-def _allowed_edits(request: ChatRequest, span: Span, kept: set[ToolName]) -> list[Edit]:
-    """Filter `{"type":"allowed_tools","allowed_tools":{"mode":…,"tools":[…]}}` like the tools."""
-    value = request.value("tool_choice")
-    inner = value["allowed_tools"]
-    tools = inner.get("tools") if isinstance(inner, dict) else None
-    if not isinstance(tools, list):
+def _allowed_edits(request: ChatRequest, span: Span, kept: frozenset[ToolName]) -> list[Edit]:
+    """Filter the list of `{"type":"allowed_tools","allowed_tools":{"mode":…,"tools":[…]}}`."""
+    holder = _only(request, span, "allowed_tools") or span
+    listed = _only(request, holder, "tools")
+    entries = request.elements_of(listed) if listed else []
+    drop = {
+        index
+        for index, entry in enumerate(entries)
+        if request.text(entry)[:1] != b"{" or not _is_kept(request, entry, kept)
+    }
+    if len(drop) == len(entries):
         return [Edit(*span, b'"auto"')]
-    stay = [_chosen(tool) <= kept and bool(_chosen(tool)) for tool in tools]
-    if not any(stay):
-        return [Edit(*span, b'"auto"')]
-    listed = _only(request, _only(request, span, "allowed_tools"), "tools")
-    spans = elements(request.body, listed)
-    return without(spans, {index for index, ok in enumerate(stay) if not ok})
+    return without(entries, drop)
 
 
-def _only(request: ChatRequest, span: Span, key: str) -> Span:
+def _only(request: ChatRequest, span: Span, key: str) -> Span | None:
     found = [member.value for member in request.members_of(span) if member.key == key]
-    if len(found) != 1:
+    if len(found) > 1:
         raise BadRequest(f"the key {key!r} stands twice in 'tool_choice'")
-    return found[0]
+    return found[0] if found else None
 
 
 def section_edits(request: ChatRequest, section: str) -> list[Edit]:
@@ -168,17 +171,17 @@ def section_edits(request: ChatRequest, section: str) -> list[Edit]:
 
 def _grow(request: ChatRequest, span: Span, section: str) -> Edit | None:
     """Lengthen a message's content; None where it has none of a known shape, or two."""
-    contents: list[Member] = [m for m in request.members_of(span) if m.key == "content"]
+    contents = [m.value for m in request.members_of(span) if m.key == "content"]
     if len(contents) != 1:
         return None
-    start, end = contents[0].value
+    start, end = contents[0]
     first = request.body[start : start + 1]
     if first == b'"':
         # In front of the closing quote, as one more paragraph.
         return Edit(end - 1, end - 1, quote("\n\n" + section)[1:-1])
     if first == b"[":
         part = msgspec.json.encode({"type": "text", "text": section})
-        comma = b"," if elements(request.body, Span(start, end)) else b""
+        comma = b"," if request.elements_of(contents[0]) else b""
         return Edit(end - 1, end - 1, comma + part)
     return None
 

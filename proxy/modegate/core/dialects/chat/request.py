@@ -2,47 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import msgspec
 
+from modegate.core.dialects.chat.tools import Declared, spelling, tool_names
 from modegate.core.errors import BadRequest
-from modegate.core.ids import ToolName
 from modegate.core.spans import Member, Span, elements, members
 
-# Top-level keys that decide what the model may call. Some servers match keys without regard to case,
-# so a look-alike is refused instead of forwarded.
+# Top-level keys that decide what the model may call. Some servers match keys without regard to case or
+# underscores, so a look-alike is refused instead of forwarded.
 TOOL_KEYS = frozenset(
     {"messages", "tools", "tool_choice", "functions", "function_call", "parallel_tool_calls"}
 )
 
-# What makes a provider run something by itself, beside tools: removed in a mode, as no call of theirs
-# ever passes the gate. Allowed where the policy allows the tool name beside it.
-PROVIDER_RUNS = {
-    "web_search_options": "web_search",
-    "search_parameters": "web_search",
-    "enable_search": "web_search",
-    "plugins": "plugins",
-    "mcp_servers": "mcp",
-    "container": "code_interpreter",
-    "background": "background",
-}
-
-ONLINE_SUFFIX = ":online"
-"""A model with this suffix searches the web; removing it would change which model is asked."""
-
-GATED_KEYS = TOOL_KEYS | PROVIDER_RUNS.keys() | {"model", "stream", "n"}
-
-
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """One entry of `tools` or `functions`."""
-
-    span: Span
-    names: tuple[ToolName, ...]
-    """Every name in it, and its type where that is neither function nor custom."""
+GATED_KEYS = TOOL_KEYS | {"model", "stream", "n"}
+_SPELLINGS = {spelling(key): key for key in GATED_KEYS}
 
 
 class ChatRequest:
@@ -57,21 +33,23 @@ class ChatRequest:
         """
         self.body = body
         try:
+            # A lenient decoder could see a quote in a byte sequence that is not UTF-8.
+            str(body, "utf-8")
             self.members = members(body)
-        except (ValueError, IndexError) as error:
+            self.top = self._top()
+            self.messages = self._list("messages", required=True)
+            self.tools = self._declared("tools")
+            self.functions = self._declared("functions")
+        except ValueError as error:
             raise BadRequest(f"the request body is not a JSON object: {error}") from error
-        self.top = self._top()
-        self.messages = self._list("messages", required=True)
-        self.tools = self._declared("tools", nested=True)
-        self.functions = self._declared("functions", nested=False)
 
     def _top(self) -> dict[str, Span]:
         top: dict[str, Span] = {}
         for member in self.members:
             exact = member.key in GATED_KEYS
-            if not exact and member.key.casefold() in GATED_KEYS:
+            if not exact and (meant := _SPELLINGS.get(spelling(member.key))) is not None:
                 raise BadRequest(
-                    f"the key {member.key!r} is not one of this API's; did you mean lower case?"
+                    f"the key {member.key!r} is not one of this API's; did you mean {meant!r}?"
                 )
             if exact and member.key in top:
                 raise BadRequest(f"the key {member.key!r} stands twice in the request")
@@ -80,7 +58,7 @@ class ChatRequest:
 
     def _list(self, key: str, *, required: bool = False) -> list[Span]:
         span = self.top.get(key)
-        if span is None or self.body[span.start : span.end] == b"null":
+        if span is None or self.text(span) == b"null":
             if required:
                 raise BadRequest(f"{key!r} is missing")
             return []
@@ -92,19 +70,21 @@ class ChatRequest:
             raise BadRequest(f"{key!r} holds something that is not an object")
         return found
 
-    def _declared(self, key: str, *, nested: bool) -> list[Declared]:
-        return [
-            Declared(span, tool_names(self.body, span, nested=nested)) for span in self._list(key)
-        ]
+    def _declared(self, key: str) -> list[Declared]:
+        return [Declared(span, tool_names(self.body, span)) for span in self._list(key)]
+
+    def text(self, span: Span) -> bytes:
+        """Give a value's bytes."""
+        return self.body[span.start : span.end]
+
+    def decode(self, span: Span) -> Any:
+        """Decode a value."""
+        return decode(self.body, span)
 
     def value(self, key: str) -> Any:
         """Decode one top-level value; None if it is absent."""
         span = self.top.get(key)
         return None if span is None else decode(self.body, span)
-
-    def flag(self, key: str) -> bool:
-        """Tell whether a top-level value is there and neither null nor false."""
-        return self.value(key) not in (None, False)
 
     @cached_property
     def declared(self) -> frozenset[str]:
@@ -144,8 +124,26 @@ class ChatRequest:
             return ""
 
     def members_of(self, span: Span) -> list[Member]:
-        """Give the members of a message or another object."""
-        return members(self.body, span)
+        """Give the members of a message or another object.
+
+        Raises:
+            BadRequest: it is not an object.
+        """
+        try:
+            return members(self.body, span)
+        except ValueError as error:
+            raise BadRequest(f"the request holds something unreadable: {error}") from error
+
+    def elements_of(self, span: Span) -> list[Span]:
+        """Give the elements of a list.
+
+        Raises:
+            BadRequest: it is not a list.
+        """
+        try:
+            return elements(self.body, span)
+        except ValueError as error:
+            raise BadRequest(f"the request holds something unreadable: {error}") from error
 
 
 class _Role(msgspec.Struct):
@@ -184,35 +182,3 @@ def content_text(content: Any) -> str:
         return ""
     texts = [part.get("text") for part in content if isinstance(part, dict)]
     return "\n".join(text for text in texts if isinstance(text, str))
-
-
-def tool_names(body: bytes, span: Span, *, nested: bool) -> tuple[ToolName, ...]:
-    """Give every name that a tool definition carries, duplicates of keys included.
-
-    A definition is offered only if all of them may be, since servers differ in which one they take. A
-    type that is neither function nor custom is run by the provider and counts as a name of its own.
-    """
-    names: dict[str, None] = {}
-    types: list[str] = []
-    for member in members(body, span):
-        key = member.key.casefold()
-        if key == "name":
-            _add_name(names, body, member.value)
-        elif key == "type":
-            types.append(str(decode(body, member.value)))
-        elif (
-            key in ("function", "custom")
-            and body[member.value.start : member.value.start + 1] == b"{"
-        ):
-            for inner in members(body, member.value):
-                if inner.key.casefold() == "name":
-                    _add_name(names, body, inner.value)
-    for kind in types:
-        if not nested or kind not in ("function", "custom"):
-            names[kind] = None
-    return tuple(ToolName(name) for name in names)
-
-
-def _add_name(names: dict[str, None], body: bytes, span: Span) -> None:
-    value = decode(body, span)
-    names[value if isinstance(value, str) else repr(value)] = None

@@ -1,0 +1,104 @@
+"""What a tool definition of a chat completions request declares: every name that a server could take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from modegate.core.ids import ToolName
+from modegate.core.spans import Span, members
+
+# Types under which the agent runs the tool; any other is run by the provider or unknown.
+OWN_TYPES = frozenset({"function", "custom"})
+
+# What may stand in a definition and declares nothing. A member that is not here could be a tool of its
+# own (`{"function": {...}, "googleSearch": {}}`), so its key counts as a name.
+PLAIN_FIELDS = frozenset(
+    {
+        "allowedcallers",
+        "annotations",
+        "cachecontrol",
+        "custom",
+        "deferloading",
+        "description",
+        "eagerinputstreaming",
+        "format",
+        "function",
+        "id",
+        "inputexamples",
+        "inputschema",
+        "metadata",
+        "name",
+        "outputschema",
+        "parameters",
+        "strict",
+        "title",
+        "type",
+    }
+)
+
+_decode = msgspec.json.Decoder().decode
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """One entry of `tools` or `functions`."""
+
+    span: Span
+    names: tuple[ToolName, ...]
+    """Every name in it; its type where that is not the agent's own; fields that could be tools."""
+
+
+def spelling(key: str) -> str:
+    """Give a key as the most lenient server compares it: without case, underscores and hyphens."""
+    return key.casefold().replace("_", "").replace("-", "")
+
+
+def tool_names(body: bytes, span: Span) -> tuple[ToolName, ...]:
+    """Give every name that a tool definition, or a choice of one, carries; duplicate keys included.
+
+    A definition is offered only if all of them may be, since servers differ in which one they take.
+
+    Raises:
+        ValueError: it is not an object.
+    """
+    names: dict[str, None] = {}
+    for member in members(body, span):
+        key = spelling(member.key)
+        if key == "name":
+            _add_name(names, body, member.value)
+        elif key == "type":
+            kind = _text(body, member.value)
+            if kind not in OWN_TYPES:
+                names[kind] = None
+        elif key in OWN_TYPES:
+            _add_inner(names, body, member.value)
+        elif key not in PLAIN_FIELDS and not _off(body, member.value):
+            names[member.key] = None
+    return tuple(ToolName(name) for name in names)
+
+
+def _add_inner(names: dict[str, None], body: bytes, span: Span) -> None:
+    if body[span.start : span.start + 1] != b"{":
+        _add_name(names, body, span)
+        return
+    for inner in members(body, span):
+        if spelling(inner.key) == "name":
+            _add_name(names, body, inner.value)
+
+
+def _add_name(names: dict[str, None], body: bytes, span: Span) -> None:
+    # Null names nothing: some clients write every field that they know.
+    if body[span.start : span.end] != b"null":
+        names[_text(body, span)] = None
+
+
+def _text(body: bytes, span: Span) -> str:
+    """Give a string, or what stands there instead, which no policy names."""
+    raw = body[span.start : span.end]
+    return str(_decode(raw)) if raw[:1] == b'"' else raw.decode()
+
+
+def _off(body: bytes, span: Span) -> bool:
+    return body[span.start : span.end] in (b"null", b"false")
