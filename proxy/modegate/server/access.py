@@ -110,12 +110,14 @@ class Guard:
         if origin is not None and not self._origin_allowed(origin, host):
             return problem(403, "origin_not_allowed", f"origin {origin[:200]!r} is another site")
         if not self._authorized(headers.get("authorization", "")):
-            return problem(
+            answer = problem(
                 401,
                 "unauthorized",
                 "the control API wants `Authorization: Bearer TOKEN`, with the token of "
                 "MODEGATE_CONTROL_TOKEN or of the state folder's control-token file",
             )
+            answer.headers["www-authenticate"] = "Bearer"  # RFC 9110, section 15.5.2
+            return answer
         return None
 
     def _is_listed(self, host: str) -> bool:
