@@ -9,6 +9,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from modegate.core.dialects.base import Dialect
@@ -115,7 +116,7 @@ def cut_at(*places: int) -> Cut:
 
     def cut(body: bytes) -> Iterable[bytes]:
         ends = [0, *sorted(p for p in places if 0 < p < len(body)), len(body)]
-        return [body[a:b] for a, b in zip(ends, ends[1:], strict=False)]
+        return [body[a:b] for a, b in pairwise(ends)]
 
     return cut
 
@@ -279,7 +280,9 @@ def piece(**fields: Any) -> bytes:
 
 
 DONE = b"data: [DONE]\n\n"
-USAGE = frame({"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}})
+USAGE = frame(
+    {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}}
+)
 
 
 def stream(*frames: bytes, finish: str | None = "tool_calls", done: bool = True) -> bytes:
@@ -331,7 +334,9 @@ def read_stream(body: bytes) -> dict[int, dict[str, Any]]:
             into["text"] += delta.get("content") or ""
             into["finish"] = one.get("finish_reason") or into["finish"]
             for at, part in enumerate(delta.get("tool_calls") or ()):
-                slot = into["calls"].setdefault(part.get("index", at), {"name": "", "arguments": ""})
+                slot = into["calls"].setdefault(
+                    part.get("index", at), {"name": "", "arguments": ""}
+                )
                 inner = part.get("function") or part.get("custom") or {}
                 slot["name"] = inner.get("name") or slot["name"]
                 more = inner.get("arguments", inner.get("input", ""))

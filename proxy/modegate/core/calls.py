@@ -59,6 +59,10 @@ def arguments_hash(arguments: str) -> str:
     return digest(canonical(arguments))
 
 
+MAX_NAMES = 8
+"""Names of one call, or of calls that a client could take for one; more are not read."""
+
+
 @dataclass(eq=False, slots=True)
 class Gathered:
     """One call of an answer, as far as it has come."""
@@ -72,8 +76,14 @@ class Gathered:
     pieces: list[str] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
     """Members of the call that the gate does not know, such as signatures."""
-    shared: tuple[Gathered, ...] = ()
-    """Earlier calls that came under the same index: a client may take them for one."""
+    shapes: set[str] = field(default_factory=set)
+    """`function` or `custom`, as its type and its members say; both leave a doubt."""
+    places: set[int | None] = field(default_factory=set)
+    """The indices of its pieces; None for a piece without one."""
+    shared: list[Gathered] = field(default_factory=list)
+    """Other calls that some client could take for the same one."""
+    split: bool = False
+    """Some client could see only a part of its arguments."""
     odd: str = ""
     """Why the call cannot be read, if so."""
     released: bool | None = None
@@ -92,26 +102,50 @@ class Gathered:
     def readings(self, declared: frozenset[str]) -> list[ToolCall]:
         """Give each call that a client could make of this one; empty if it cannot be read.
 
-        A name that is repeated whole is one name, unless the agent has a tool of the joined name.
+        Calls that share a place are settled one after the other: one that was refused is taken out of
+        the answer, so only those that were released can still be taken for this one.
         """
-        own = dict.fromkeys(self.names)
-        joined = "".join(self.names)
-        if len(own) > 1 or joined in declared:
-            own[joined] = None
-        if not own or self.odd:
+        glued = [call for call in self.shared if call.released]
+        names = dict.fromkeys(self.names)
+        if not names or self.odd or len(self.shapes) > 1:
             return []
         arguments = self._parsed()
-        if self.shared:
-            # Glued to another call its arguments would be something else: no condition can hold.
+        if glued or self.split or len(self.places) > 1:
+            # Some client has other arguments in front of it: no condition can hold.
             arguments = None
-            own |= dict.fromkeys(name for call in self.shared for name in call.names)
-        return [ToolCall(ToolName(name), arguments) for name in own]
+        if glued:
+            names |= dict.fromkeys(name for call in glued for name in call.names)
+        if len(names) > MAX_NAMES:
+            return []
+        readings = dict(names)
+        if len(dict.fromkeys(self.names)) > 1:
+            readings["".join(self.names)] = None
+        if glued or len(self.names) > 1:
+            # A name that is repeated whole is one name, unless the agent has a tool of the joined one.
+            readings |= dict.fromkeys(tool for tool in sorted(declared) if _made_of(tool, names))
+        return [ToolCall(ToolName(name), arguments) for name in readings]
 
     def _parsed(self) -> dict[str, Any] | None:
         if self.kind == "custom":
             return {"input": self.arguments}
         # Some servers send no text at all for a call without arguments.
         return parse_arguments(self.arguments or "{}")
+
+
+def share(one: Gathered, other: Gathered) -> None:
+    """Note that a client could take two calls for one."""
+    if other not in one.shared:
+        one.shared.append(other)
+        other.shared.append(one)
+
+
+def _made_of(tool: str, names: Iterable[str]) -> bool:
+    """Tell whether some of these names, one after the other, spell a tool's name."""
+    reached = {0}
+    for at in range(len(tool)):
+        if at in reached:
+            reached |= {at + len(name) for name in names if tool.startswith(name, at)}
+    return len(tool) in reached
 
 
 def same_calls(first: Iterable[Gathered], second: Iterable[Gathered]) -> bool:

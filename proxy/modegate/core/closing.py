@@ -32,8 +32,8 @@ class Closing:
         """Begin a step."""
         self._dialect = dialect
         self._step = step
-        self.before = ""
-        """Key of the last item in the agent's history."""
+        self.place = ("", 0)
+        """Where the answer will stand in the agent's history: the key in front of it, and its index."""
         self._recordings: dict[int, Recording] = {}
         self._said: dict[int, list[str]] = {}
         self._reasoned: list[dict[str, str]] = []
@@ -57,6 +57,10 @@ class Closing:
     def released_any(self) -> bool:
         """Tell whether the client has got a call of the hop under way."""
         return any(choice.released() for choice in self._choices.values())
+
+    def strayed(self) -> bool:
+        """Tell whether a later hop says something else than the one choice that it is to go on with."""
+        return self.hops > 0 and list(self._choices) != list(self._recordings)
 
     def may_hop(self, refused: Sequence[Refused], limit: int) -> bool:
         """Tell whether the model is asked again: all calls refused, one choice, within the limits."""
@@ -112,7 +116,7 @@ class Closing:
             recording.add(self._step, own, [], b"")
         text = self._dialect.join_texts(*self._said.get(index, ()), closing)
         key = self._dialect.answer_key(text, released)
-        return recording.event(self._step, self.before, key)
+        return recording.event(self._step, self.place, key)
 
     def _seal(self, body: bytes, events: list[TurnWithheld]) -> End:
         blobs = {ref: b for one in self._recordings.values() for ref, b in one.blobs.items()}

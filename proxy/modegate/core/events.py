@@ -108,6 +108,8 @@ class TurnWithheld:
     answer: str
     """Key of the answer as the client will send it back."""
     hops: tuple[WithheldHop, ...]
+    at: int = -1
+    """Index at which the answer will stand in the history; decides where the keys match twice."""
 
 
 @dataclass(frozen=True, slots=True)

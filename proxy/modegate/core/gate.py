@@ -6,18 +6,19 @@ what the session stands under at the moment of release (L8). Anything else is an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from modegate.core import words
-from modegate.core.calls import Gathered, arguments_hash
+from modegate.core.calls import Gathered, arguments_hash, digest
 from modegate.core.dialects.base import Refused
 from modegate.core.events import CallJudged
 from modegate.core.ids import CallId, StepId, ToolName
 from modegate.core.policy import Judgement, ToolCall, Verdict
 from modegate.core.standing import Force, Standing
 
-SHORT_ID = 16
+SHORT_ID = 9
 """Ids shorter than this (`call_0`) are likely to be used again in the same history."""
 
 
@@ -46,12 +47,15 @@ class Gate:
         events: list[CallJudged] = []
         refused: list[Refused] = []
         # Withheld ids must differ from those that the client sees in the same answer.
-        ids = [call.id for call in calls]
+        ids = Counter(call.id for call in calls)
         for call in calls:
             judgement, force = self._verdict(call, offer, now)
+            judgement = replace(judgement, reason=judgement.reason[: words.MAX_REASON])
             call.released = judgement.verdict is Verdict.RELEASE
             events.append(self._event(call, judgement, force, now))
-            if not call.released:
+            if call.released:
+                self._taken.add(call.id)
+            else:
                 answer = words.refusal(call.name, force, judgement.reason, offer.tools)
                 refused.append(Refused(call, self._id(call, ids), answer, force))
         return events, refused
@@ -100,11 +104,13 @@ class Gate:
             reason=judgement.reason,
         )
 
-    def _id(self, call: Gathered, ids: Sequence[str]) -> str:
-        if len(call.id) >= SHORT_ID and call.id not in self._taken and ids.count(call.id) == 1:
-            self._taken.add(call.id)
-            return call.id
-        self._made += 1
-        made = f"{call.id or 'call'}_{self._step[-12:]}_{self._made}"
+    def _id(self, call: Gathered, ids: Mapping[str, int]) -> str:
+        made = call.id
+        if len(made) < SHORT_ID or made in self._taken or ids[made] > 1:
+            self._made += 1
+            mark = digest(f"{self._step}/{self._made}")
+            # Mistral takes ids of nine letters and digits alone; others take at most forty characters.
+            alike = len(made) == SHORT_ID and made.isalnum()
+            made = mark[:SHORT_ID] if alike else f"{made[:20] or 'call'}_{mark[:12]}"
         self._taken.add(made)
         return made

@@ -19,7 +19,7 @@ class Hold:
     """The parts of one hop on their way to the client."""
 
     def __init__(self, reader: StreamReader, limit: int, *, defer: bool) -> None:
-        """Hold at most `limit` bytes of calls; with `defer`, every finish waits for the end."""
+        """Hold back at most `limit` bytes; with `defer`, every finish waits for the end."""
         self.reader = reader
         self._limit = limit
         self._defer = defer
@@ -62,17 +62,23 @@ class Hold:
     def _pass(self, part: Part, out: list[Part]) -> None:
         if part.kind is Kind.LIVE:
             if self._leaves_with_calls(part):
-                self._held.append(part)
+                self._hold(part)
             else:
                 out.append(part)
         elif part.kind is Kind.CALL:
-            self._hold(part)
+            # Pieces that came after their verdict go nowhere.
+            if not all(call.released is False for call in part.calls):
+                self._hold(part)
         elif part.kind is Kind.FINISH:
             self._release(part.choice, out)
-            waits = self._defer or bool(self.reader.choices[part.choice].refused())
-            (self.deferred if waits else out).append(part)
+            if self._defer or self.reader.choices[part.choice].refused():
+                self._put_off(part)
+            else:
+                out.append(part)
+        elif part.kind is Kind.TAIL and self.deferred:
+            self._put_off(part)
         elif part.kind is Kind.TAIL:
-            (self.deferred or out).append(part)
+            out.append(part)
         else:
             self._release(None, out)
             self.done = part
@@ -83,12 +89,17 @@ class Hold:
         return {Kind.CALL, Kind.FINISH} <= kinds
 
     def _hold(self, part: Part) -> None:
-        if all(call.released is False for call in part.calls):
-            return
         self._held.append(part)
+        self._grow(part)
+
+    def _put_off(self, part: Part) -> None:
+        self.deferred.append(part)
+        self._grow(part)
+
+    def _grow(self, part: Part) -> None:
         self._size += part.size
         if self._size > self._limit:
-            raise TooLarge(f"calls of over {self._limit} bytes are held back (limits.held)")
+            raise TooLarge(f"over {self._limit} bytes of the answer are held back (limits.held)")
 
     def _release(self, choice: int | None, out: list[Part]) -> None:
         waiting: list[Part] = []

@@ -15,7 +15,7 @@ from modegate.core.events import Segment, TurnWithheld, WithheldHop
 from modegate.core.ids import CallId, StepId
 
 MAX_BLOB = 256 * 1024
-"""Bytes kept of one hop; a larger one is put back no more."""
+"""Bytes kept of one hop. A larger one is not stored, and then nothing of its answer is put back."""
 
 
 @dataclass(slots=True)
@@ -29,15 +29,15 @@ class Recording:
         self, step: StepId, choice: ChoiceRead, released: Sequence[Gathered], blob: bytes
     ) -> None:
         """Note one hop; an empty blob is one of which nothing was withheld."""
-        ref = ""
-        if blob and len(blob) <= MAX_BLOB:
-            ref = f"{step}-{digest(blob)}"
+        ref = f"{step}-{digest(blob)}" if blob else ""
+        if ref and len(blob) <= MAX_BLOB:
             self.blobs[ref] = blob
         self.hops.append(WithheldHop(tuple(segments(choice, released)), ref))
 
-    def event(self, step: StepId, before: str, answer: str) -> TurnWithheld:
+    def event(self, step: StepId, place: tuple[str, int], answer: str) -> TurnWithheld:
         """Give the event for the whole answer."""
-        return TurnWithheld(step, before, answer, tuple(self.hops))
+        before, at = place
+        return TurnWithheld(step, before, answer, tuple(self.hops), at)
 
 
 def segments(choice: ChoiceRead, released: Sequence[Gathered]) -> Iterable[Segment]:
@@ -52,15 +52,27 @@ def segments(choice: ChoiceRead, released: Sequence[Gathered]) -> Iterable[Segme
 
 
 def match(items: Sequence[Item], withheld: Sequence[TurnWithheld]) -> dict[int, TurnWithheld]:
-    """Find the answers to which something belongs: newest first, and of several places the last."""
+    """Find the answers to which something belongs, the newest turn first.
+
+    Of several places the one where the answer stood at first, so that it stays there while the history
+    grows; else the last.
+    """
     places: dict[tuple[str, str], list[int]] = {}
     for index, item in enumerate(items):
         if item.answer:
             before = items[index - 1].key if index else ""
             places.setdefault((before, item.key), []).append(index)
     found: dict[int, TurnWithheld] = {}
+    moved: list[TurnWithheld] = []
     for turn in reversed(withheld):
-        at = places.get((turn.before, turn.answer))
+        at = places.get((turn.before, turn.answer), [])
+        if turn.at in at:
+            at.remove(turn.at)
+            found[turn.at] = turn
+        elif at:
+            moved.append(turn)
+    for turn in moved:
+        at = places[turn.before, turn.answer]
         if at:
             found[at.pop()] = turn
     return found

@@ -15,6 +15,9 @@ from modegate.core.standing import Force
 MAX_NAMED = 12
 """Tools named in a refusal; more would only cost tokens."""
 
+MAX_REASON = 300
+"""Characters of a reason, which may quote what a model wrote."""
+
 
 def tool(name: str) -> str:
     """Quote a tool's name as data."""
@@ -41,7 +44,8 @@ def refusal(name: str, force: Force, reason: str, offered: Sequence[ToolName]) -
 
 def closing(names: Sequence[str], force: Force) -> str:
     """Say in the answer's text what was refused, where the model did not give in."""
-    listed = ", ".join(dict.fromkeys(tool(name) for name in names))
+    named = list(dict.fromkeys(tool(name) for name in names))
+    listed = ", ".join(named[:MAX_NAMED]) + (", and others" if len(named) > MAX_NAMED else "")
     mode = force.mode
     return (
         f"[modegate] Refused in mode {mode.id!r} ({mode.name}): {listed}. Nothing of it ran. "

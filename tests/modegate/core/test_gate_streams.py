@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
+
+from modegate.core.events import CallJudged
 from support.playbook import (
     DONE,
     USAGE,
@@ -26,8 +28,6 @@ from support.playbook import (
     text,
     whole,
 )
-
-from modegate.core.events import CallJudged
 
 REQUEST = request("read", "grep", "write", stream=True)
 SECRET = "S3CRET-ARGUMENT"
@@ -356,7 +356,7 @@ UNREADABLE = {
     "nan": b'data: {"choices":[],"x":NaN}\n\n',
     "duplicate-key": b'data: {"choices":[{"index":0,"delta":{"tool_calls":[]},"delta":{}}]}\n\n',
     "other-case": b'data: {"choices":[{"index":0,"delta":{"Tool_Calls":[]}}]}\n\n',
-    "camel-case": b'data: {"choices":[{"index":0,"delta":{"toolCalls":[{"function":{"name":"write"}}]}}]}\n\n',
+    "camel-case": b'data: {"choices":[{"delta":{"toolCalls":[{"function":{"name":"write"}}]}}]}\n\n',
     "calls-beside-the-delta": b'data: {"choices":[{"index":0,"delta":{},"message":{"tool_calls":[{}]}}]}\n\n',
     "calls-at-the-top": b'data: {"choices":[],"tool_calls":[{"function":{"name":"write"}}]}\n\n',
     "calls-no-list": b'data: {"choices":[{"index":0,"delta":{"tool_calls":{"a":1}}}]}\n\n',
@@ -409,7 +409,8 @@ def test_one_continuous_answer() -> None:
         frame({"choices": [{"index": 0, "delta": {"role": "assistant", "content": "x"}}]}, n=2)
         .replace(b'"created": 1', b'"created": 2'),
         frame({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}, n=2),
-        frame({"choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}}, n=2),
+        frame({"choices": [], "usage": {
+            "prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}}, n=2),
         DONE,
     ])  # fmt: skip
     got = Session().step(REQUEST, [first, second])

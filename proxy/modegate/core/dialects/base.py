@@ -46,7 +46,7 @@ class Part:
     calls: tuple[Gathered, ...] = ()
     """For `call`: one entry for each piece, in the frame's order."""
     size: int = 0
-    """Bytes that it costs to hold it."""
+    """Bytes that it costs to hold it back."""
 
 
 @dataclass(slots=True)
@@ -242,6 +242,10 @@ class Dialect(Protocol):
         """Give the history's items with their keys."""
         ...
 
+    def last_key(self, request: Any) -> str:
+        """Give the key of the history's last item; empty if there is none."""
+        ...
+
     def answer_key(self, text: str, released: Sequence[Gathered]) -> str:
         """Give the key that the answer will have when the client sends it back."""
         ...
@@ -250,8 +254,8 @@ class Dialect(Protocol):
         """Put withheld exchanges back."""
         ...
 
-    def stream_reader(self) -> StreamReader:
-        """Give a reader for one hop."""
+    def stream_reader(self, *, strictly: bool) -> StreamReader:
+        """Give a reader for one hop; `strictly` where its frames will be edited."""
         ...
 
     def stream_writer(self) -> StreamWriter:

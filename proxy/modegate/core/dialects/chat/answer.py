@@ -18,20 +18,41 @@ CALL_KEYS = ("tool_calls", "function_call")
 CALL_FINISHES = frozenset({"tool_calls", "function_call", "tool_use"})
 REASONING_KEYS = ("reasoning_content", "reasoning")
 
+MAX_CALLS = 128
+"""Calls in one answer, and choices; the API's own limit on parallel calls."""
+MAX_DEPTH = 100
+"""Nesting of what is read strictly; answers need about ten."""
+
 # Keys that decide what a call is. Clients in some languages match keys without regard to case.
 _EXACT = frozenset(
     {"choices", "delta", "message", "function", "custom", "name", "finish_reason", *CALL_KEYS}
 )
 _CALL_LIKE = frozenset({"toolcalls", "toolcall", "functioncall", "functioncalls"})
+# What other APIs call an item that a client would run.
+_CALL_TYPES = frozenset(
+    {
+        "apply_patch_call",
+        "computer_call",
+        "custom_tool_call",
+        "function_call",
+        "local_shell_call",
+        "mcp_call",
+        "server_tool_use",
+        "shell_call",
+        "tool_use",
+    }
+)
+_HINTS = (b"\\u", b"call", b"tool_use")
 
 _decode = msgspec.json.Decoder().decode
 
 
-def parse_answer(data: bytes) -> dict[str, Any]:
+def parse_answer(data: bytes, *, strictly: bool) -> dict[str, Any]:
     """Decode one JSON object of an answer.
 
-    Where it could hold a call it is read a second time, strictly: duplicate keys, keys in another case
-    and calls in places that this API does not have are refused, as clients differ in what they see.
+    Where it could hold a call, or will be edited (`strictly`), it is read a second time: duplicate keys,
+    keys in another case and calls in places that this API does not have are refused, as clients differ
+    in what they see.
 
     Raises:
         AnswerUnreadable: it is none, or leaves a doubt.
@@ -42,7 +63,10 @@ def parse_answer(data: bytes) -> dict[str, Any]:
         raise AnswerUnreadable(f"the upstream sent what is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise AnswerUnreadable("the upstream sent JSON that is not an object")
-    if b"\\u" in data or b"call" in data.lower():
+    if not strictly:
+        folded = data.lower()
+        strictly = any(hint in folded for hint in _HINTS)
+    if strictly:
         _check_strictly(data, value)
     return value
 
@@ -54,9 +78,14 @@ def _strict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     for key in found:
         folded = key.casefold()
         if folded in _EXACT and key not in _EXACT:
-            raise AnswerUnreadable(f"the upstream sent the key {key!r} in an unknown case")
+            raise AnswerUnreadable(f"the upstream sent the key {key[:80]!r} in an unknown case")
         if key not in CALL_KEYS and folded.replace("_", "").replace("-", "") in _CALL_LIKE:
-            raise AnswerUnreadable(f"the upstream sent calls under the unknown key {key!r}")
+            raise AnswerUnreadable(f"the upstream sent calls under the unknown key {key[:80]!r}")
+    kind = found.get("type")
+    if isinstance(kind, str) and kind in _CALL_TYPES:
+        raise AnswerUnreadable(
+            f"the upstream sent an item of type {kind!r}, which this API has not"
+        )
     return found
 
 
@@ -65,16 +94,19 @@ def _check_strictly(data: bytes, value: dict[str, Any]) -> None:
         json.loads(data, object_pairs_hook=_strict)
     except (ValueError, RecursionError) as error:
         raise AnswerUnreadable(f"the upstream sent what is not JSON: {error}") from error
-    if _count_call_keys(value) != sum(_known_call_keys(choice) for choice in choices_of(value)):
+    known = sum(_known_call_keys(choice) for _, choice in choices_of(value))
+    if _count_call_keys(value, MAX_DEPTH) != known:
         raise AnswerUnreadable("the upstream sent calls in a place that this API does not have")
 
 
-def _count_call_keys(value: Any) -> int:
+def _count_call_keys(value: Any, depth: int) -> int:
+    if not depth:
+        raise AnswerUnreadable(f"the upstream sent JSON that is nested over {MAX_DEPTH} deep")
     if isinstance(value, dict):
         own = sum(1 for key in CALL_KEYS if key in value)
-        return own + sum(_count_call_keys(inner) for inner in value.values())
+        return own + sum(_count_call_keys(inner, depth - 1) for inner in value.values())
     if isinstance(value, list):
-        return sum(_count_call_keys(inner) for inner in value)
+        return sum(_count_call_keys(inner, depth - 1) for inner in value)
     return 0
 
 
@@ -84,23 +116,38 @@ def _known_call_keys(choice: dict[str, Any]) -> int:
     return sum(1 for key in CALL_KEYS if key in body)
 
 
-def choices_of(value: dict[str, Any]) -> list[dict[str, Any]]:
-    """Give the choices.
+def choices_of(value: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]:
+    """Give the choices with their indices, in the order of the list; one without has its position.
 
     Raises:
-        AnswerUnreadable: they are not a list of objects.
+        AnswerUnreadable: they are not a list of objects, or two are the same choice.
     """
     choices = value.get("choices")
     if choices is None:
         return []
     if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
         raise AnswerUnreadable("the upstream's 'choices' is not a list of objects")
-    return choices
+    found = [
+        ((slot(choice["index"]) or 0) if "index" in choice else position, choice)
+        for position, choice in enumerate(choices)
+    ]
+    if len({index for index, _ in found}) < len(found):
+        raise AnswerUnreadable("the upstream sent one choice twice")
+    return found
+
+
+def body_key(choice: dict[str, Any]) -> str:
+    """Give under which key a choice says what it says."""
+    return "delta" if choice.get("delta") is not None else "message"
 
 
 def body_of(choice: dict[str, Any]) -> dict[str, Any]:
-    """Give the `delta` or `message` of a choice."""
-    key = "delta" if choice.get("delta") is not None else "message"
+    """Give the `delta` or `message` of a choice.
+
+    Raises:
+        AnswerUnreadable: it is not an object.
+    """
+    key = body_key(choice)
     body = choice.get(key)
     if body is None:
         return {}
@@ -109,9 +156,16 @@ def body_of(choice: dict[str, Any]) -> dict[str, Any]:
     return body
 
 
-def choice_index(choice: dict[str, Any], position: int) -> int:
-    """Give a choice's index, or its position where it has none."""
-    return slot(choice.get("index")) or 0 if "index" in choice else position
+def finish_of(choice: dict[str, Any]) -> str | None:
+    """Give why a choice ended; None while it has not.
+
+    Raises:
+        AnswerUnreadable: it is not a string.
+    """
+    finish = choice.get("finish_reason")
+    if finish is not None and not isinstance(finish, str):
+        raise AnswerUnreadable("the upstream's 'finish_reason' is not a string")
+    return finish or None
 
 
 def slot(index: Any) -> int | None:
@@ -122,13 +176,15 @@ def slot(index: Any) -> int | None:
     """
     if index is None:
         return None
-    try:
-        number = float(index) if not isinstance(index, bool) else None
-    except (TypeError, ValueError):
-        number = None
-    if number is None or number != int(number):
-        raise AnswerUnreadable("the upstream sent an index that is not a whole number")
-    return int(number)
+    if isinstance(index, str) and index.isascii() and index.isdigit() and len(index) < MAX_DEPTH:
+        number = int(index)
+        if str(number) == index:
+            return number
+    elif isinstance(index, float) and index.is_integer() and index >= 0:
+        return int(index)
+    elif isinstance(index, int) and not isinstance(index, bool) and index >= 0:
+        return index
+    raise AnswerUnreadable("the upstream sent an index that is not a whole number")
 
 
 def pieces_of(body: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -151,34 +207,51 @@ def pieces_of(body: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return found
 
 
+_SHAPES = ("function", "custom")
+
+
 def add_piece(call: Gathered, kind: str, piece: dict[str, Any]) -> None:
     """Add what one piece says to its call; what cannot be read makes the call odd."""
     if kind == "legacy":
         _add_function(call, piece)
         return
     name = piece.get("id")
-    if isinstance(name, str) and name and not call.id:
-        call.id = name
-    if piece.get("type") == "custom" or "custom" in piece:
-        call.kind = "custom"
+    if isinstance(name, str):
+        call.id = call.id or name
+    elif name is not None:
+        call.odd = "its id is not a string"
+    if piece.get("type") in _SHAPES:
+        call.shapes.add(str(piece["type"]))
     for key, value in piece.items():
-        if key in ("function", "custom"):
-            if isinstance(value, dict):
-                _add_function(call, value)
-            elif value is not None:
-                call.odd = f"{key!r} is not an object"
-        elif key == "name":
-            _add_name(call, value)
-        elif key not in ("index", "id", "type"):
+        if key in _SHAPES:
+            _add_shape(call, key, value)
+        elif key not in ("index", "id", "type") and not _add_member(call, key, value):
             call.extra.setdefault(key, value)
+    if "custom" in call.shapes:
+        call.kind = "custom"
+
+
+def _add_shape(call: Gathered, key: str, value: Any) -> None:
+    if isinstance(value, dict):
+        call.shapes.add(key)
+        _add_function(call, value)
+    elif value is not None:
+        call.odd = f"{key!r} is not an object"
 
 
 def _add_function(call: Gathered, function: dict[str, Any]) -> None:
     for key, value in function.items():
-        if key == "name":
-            _add_name(call, value)
-        elif key in ("arguments", "input"):
-            _add_arguments(call, value)
+        _add_member(call, key, value)
+
+
+def _add_member(call: Gathered, key: str, value: Any) -> bool:
+    if key == "name":
+        _add_name(call, value)
+    elif key in ("arguments", "input"):
+        _add_arguments(call, value)
+    else:
+        return False
+    return True
 
 
 def _add_name(call: Gathered, value: Any) -> None:

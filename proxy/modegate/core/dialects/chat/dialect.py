@@ -8,7 +8,7 @@ import msgspec
 
 from modegate.core.calls import Gathered
 from modegate.core.dialects.base import Assembled, ChoiceRead, Found, Item, Refused
-from modegate.core.dialects.chat import edit, history
+from modegate.core.dialects.chat import edit, history, restore
 from modegate.core.dialects.chat.request import ChatRequest
 from modegate.core.dialects.chat.stream import ChatStreamReader
 from modegate.core.dialects.chat.whole import ChatWhole, join_texts
@@ -54,17 +54,21 @@ class ChatDialect:
         """Give the history's items with their keys."""
         return history.items(request)
 
+    def last_key(self, request: ChatRequest) -> str:
+        """Give the key of the history's last item; empty if there is none."""
+        return history.last_key(request)
+
     def answer_key(self, text: str, released: Sequence[Gathered]) -> str:
         """Give the key that the answer will have when the client sends it back."""
         return history.answer_key(text, released)
 
     def restore(self, request: ChatRequest, found: Found) -> bytes:
         """Put withheld exchanges back."""
-        return history.restore(request, found)
+        return restore.restore(request, found)
 
-    def stream_reader(self) -> ChatStreamReader:
-        """Give a reader for one hop."""
-        return ChatStreamReader()
+    def stream_reader(self, *, strictly: bool) -> ChatStreamReader:
+        """Give a reader for one hop; `strictly` where its frames will be edited."""
+        return ChatStreamReader(strictly=strictly)
 
     def stream_writer(self) -> ChatStreamWriter:
         """Give the writer for a step."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from modegate.core.calls import Gathered
+from modegate.core.calls import Gathered, share
 from modegate.core.dialects.base import ChoiceRead, Kind, Part
 from modegate.core.dialects.chat import answer
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.sse import Frame
+
+DONE = b"data: [DONE]\n\n"
 
 
 @dataclass(eq=False, slots=True)
@@ -26,6 +28,7 @@ class ChatFrame:
 class _Routes:
     """Which call a piece belongs to, in one choice."""
 
+    calls: list[Gathered] = field(default_factory=list)
     by_index: dict[int, Gathered] = field(default_factory=dict)
     by_id: dict[str, Gathered] = field(default_factory=dict)
     legacy: Gathered | None = None
@@ -34,9 +37,12 @@ class _Routes:
 class ChatStreamReader:
     """Reads one hop's stream."""
 
-    def __init__(self) -> None:
-        """Begin a hop."""
+    def __init__(self, *, strictly: bool) -> None:
+        """Begin a hop; `strictly` where every frame will be edited."""
+        self._strictly = strictly
         self._routes: dict[int, _Routes] = {}
+        self._calls: list[Gathered] = []
+        self._last: Gathered | None = None
         self.choices: dict[int, ChoiceRead] = {}
         self.usage: dict[str, Any] | None = None
 
@@ -50,9 +56,10 @@ class ChatStreamReader:
         if not data:
             return _sole(ChatFrame(frame.raw, b"", {}), Kind.LIVE)
         if data.startswith(b"[DONE]"):
-            # Clients stop at the prefix already.
-            return _sole(ChatFrame(frame.raw, b"", {}), Kind.DONE)
-        value = answer.parse_answer(data)
+            # Clients stop at the prefix already; what stands behind it is not passed on.
+            raw = frame.raw if data == b"[DONE]" else DONE
+            return _sole(ChatFrame(raw, b"", {}), Kind.DONE)
+        value = answer.parse_answer(data, strictly=self._strictly)
         chat = ChatFrame(frame.raw, data, value)
         usage = value.get("usage")
         if isinstance(usage, dict):
@@ -60,64 +67,87 @@ class ChatStreamReader:
         choices = answer.choices_of(value)
         if not choices:
             return _sole(chat, Kind.TAIL if usage else Kind.LIVE)
-        for position, choice in enumerate(choices):
-            self._read_choice(chat, choice, position)
+        for index, choice in choices:
+            self._read_choice(chat, index, choice)
         return chat.parts
 
-    def _read_choice(self, frame: ChatFrame, choice: dict[str, Any], position: int) -> None:
-        index = answer.choice_index(choice, position)
+    def _read_choice(self, frame: ChatFrame, index: int, choice: dict[str, Any]) -> None:
         read = self.choices.setdefault(index, ChoiceRead())
+        if len(self.choices) > answer.MAX_CALLS:
+            raise AnswerUnreadable(f"the upstream sent over {answer.MAX_CALLS} choices")
         body = answer.body_of(choice)
         pieces = answer.pieces_of(body)
-        finish = choice.get("finish_reason")
+        finish = answer.finish_of(choice)
         calls = tuple(self._gather(index, read, kind, piece) for kind, piece in pieces)
         answer.add_texts(read, body)
+        size = len(frame.raw)
         if _says_something(body) or not (calls or finish):
-            frame.parts.append(Part(frame, Kind.LIVE, index))
+            frame.parts.append(Part(frame, Kind.LIVE, index, (), size))
         if calls:
-            frame.parts.append(Part(frame, Kind.CALL, index, calls, len(frame.raw)))
+            frame.parts.append(Part(frame, Kind.CALL, index, calls, size))
         if finish:
-            read.finish = str(finish)
-            frame.parts.append(Part(frame, Kind.FINISH, index))
+            read.finish = finish
+            frame.parts.append(Part(frame, Kind.FINISH, index, (), size))
 
     def _gather(self, index: int, read: ChoiceRead, kind: str, piece: dict[str, Any]) -> Gathered:
         routes = self._routes.setdefault(index, _Routes())
-        call = self._route(routes, read, index, kind, piece)
-        if call.released is not None:
+        place = None if kind == "legacy" else answer.slot(piece.get("index"))
+        known = routes.legacy if kind == "legacy" else _known(routes, place, piece)
+        if known is not None and known.released is not None:
             # What was judged is what the client may see: a piece that comes later goes nowhere.
             return Gathered(index, kind, released=False)
+        call = known or self._new(read, Gathered(index, "function" if kind == "tool" else kind))
+        had_id = bool(call.id)
         answer.add_piece(call, kind, piece)
+        if kind == "legacy":
+            routes.legacy = call
+            return call
+        call.split = call.split or (known is not None and bool(call.id) > had_id)
+        self._route(routes, call, place, new=known is None)
+        return call
+
+    def _new(self, read: ChoiceRead, call: Gathered) -> Gathered:
+        if len(self._calls) >= answer.MAX_CALLS:
+            raise AnswerUnreadable(f"the upstream sent over {answer.MAX_CALLS} calls")
+        self._calls.append(call)
+        read.calls.append(call)
+        return call
+
+    def _route(self, routes: _Routes, call: Gathered, place: int | None, *, new: bool) -> None:
+        """Remember where the call is found again, and which others a client could take it for.
+
+        Clients go by index, by id or by what came last, some of them without regard to the choice.
+        """
+        if new:
+            routes.calls.append(call)
+        if place is not None:
+            routes.by_index[place] = call
+        call.places.add(place)
         if call.id:
             routes.by_id.setdefault(call.id, call)
-        return call
-
-    def _route(
-        self, routes: _Routes, read: ChoiceRead, choice: int, kind: str, piece: dict[str, Any]
-    ) -> Gathered:
-        if kind == "legacy":
-            if routes.legacy is None:
-                routes.legacy = _new(read, Gathered(choice, "legacy"))
-            return routes.legacy
-        place = answer.slot(piece.get("index"))
-        name = piece.get("id")
-        known = _known(routes, read, place, name if isinstance(name, str) else "", piece)
-        call = known or _new(read, Gathered(choice, "function"))
-        if place is not None and routes.by_index.get(place) is not call:
-            _share(call, routes.by_index.get(place))
-            routes.by_index[place] = call
-        if known is None:
-            _share(call, routes.by_id.get(str(name)))
-        return call
+        if self._last is not None and self._last is not call and not (new and call.id):
+            share(call, self._last)
+        self._last = call
+        for other in self._calls:
+            if other is not call and other.kind != "legacy" and _meet(call, other):
+                share(call, other)
 
 
-def _known(
-    routes: _Routes, read: ChoiceRead, place: int | None, name: str, piece: dict[str, Any]
-) -> Gathered | None:
+def _meet(call: Gathered, other: Gathered) -> bool:
+    """Tell whether two calls bear one id, or stand in one place: without an index that can be any."""
+    if call.id and call.id == other.id:
+        return True
+    return None in call.places or None in other.places or bool(call.places & other.places)
+
+
+def _known(routes: _Routes, place: int | None, piece: dict[str, Any]) -> Gathered | None:
     """Find the call that a piece continues, by id, then by index, then as the last one.
 
     An id that is new begins a call even under an index in use (agno pull request 8880). A piece with
     neither id nor name under a new index continues the last call if that has no arguments yet.
     """
+    given = piece.get("id")
+    name = given if isinstance(given, str) else ""
     at_place = routes.by_index.get(place) if place is not None else None
     named = routes.by_id.get(name) if name else None
     if named is not None:
@@ -130,18 +160,12 @@ def _known(
         return None if other else named
     if at_place is not None and not (name and at_place.id):
         return at_place
-    if name or not read.calls:
+    if name or not routes.calls:
         return None
-    last = read.calls[-1]
+    last = routes.calls[-1]
     if _piece_name(piece):
         return last if place is None and not last.names else None
     return last if place is None or not last.arguments else None
-
-
-def _share(call: Gathered, earlier: Gathered | None) -> None:
-    """Note that a client which goes by index alone, or by id alone, takes two calls for one."""
-    if earlier is not None:
-        call.shared = (*call.shared, *earlier.shared, earlier)
 
 
 def _piece_name(piece: dict[str, Any]) -> bool:
@@ -149,13 +173,8 @@ def _piece_name(piece: dict[str, Any]) -> bool:
     return any(isinstance(part, dict) and part.get("name") for part in functions)
 
 
-def _new(read: ChoiceRead, call: Gathered) -> Gathered:
-    read.calls.append(call)
-    return call
-
-
 def _sole(frame: ChatFrame, kind: Kind) -> list[Part]:
-    frame.parts = [Part(frame, kind)]
+    frame.parts = [Part(frame, kind, size=len(frame.raw))]
     return frame.parts
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from modegate.core.calls import Gathered
 from modegate.core.dialects.base import ChoiceRead
 from modegate.core.dialects.chat import answer
+from modegate.core.errors import AnswerUnreadable
 from modegate.core.spans import (
     Edit,
     Member,
@@ -31,28 +34,33 @@ class ChatWhole:
             AnswerUnreadable: it cannot be read with no doubt left.
         """
         self._body = body
-        self._value = answer.parse_answer(body)
+        self._value = answer.parse_answer(body, strictly=True)
         usage = self._value.get("usage")
         self.usage: Mapping[str, Any] | None = usage if isinstance(usage, dict) else None
         self.choices: dict[int, ChoiceRead] = {}
-        self._pieces: list[tuple[int, list[Gathered]]] = []
-        for position, choice in enumerate(answer.choices_of(self._value)):
-            self._read(choice, position)
+        self._pieces: list[tuple[int, str, list[Gathered]]] = []
+        choices = answer.choices_of(self._value)
+        if len(choices) > answer.MAX_CALLS:
+            raise AnswerUnreadable(f"the upstream sent over {answer.MAX_CALLS} choices")
+        for index, choice in choices:
+            self._read(index, choice)
 
-    def _read(self, choice: dict[str, Any], position: int) -> None:
-        index = answer.choice_index(choice, position)
+    def _read(self, index: int, choice: dict[str, Any]) -> None:
+        if not isinstance(choice.get(answer.body_key(choice)), dict):
+            raise AnswerUnreadable("the upstream sent a choice without a message")
         read = self.choices.setdefault(index, ChoiceRead())
         body = answer.body_of(choice)
         calls: list[Gathered] = []
         for kind, piece in answer.pieces_of(body):
+            if len(calls) >= answer.MAX_CALLS:
+                raise AnswerUnreadable(f"the upstream sent over {answer.MAX_CALLS} calls")
             call = Gathered(index, "legacy" if kind == "legacy" else "function")
             answer.add_piece(call, kind, piece)
             calls.append(call)
         read.calls += calls
         answer.add_texts(read, body)
-        finish = choice.get("finish_reason")
-        read.finish = str(finish) if finish else read.finish
-        self._pieces.append((index, calls))
+        read.finish = answer.finish_of(choice)
+        self._pieces.append((index, answer.body_key(choice), calls))
 
     def write(
         self,
@@ -73,9 +81,9 @@ class ChatWhole:
         for member in top:
             if member.key == "choices" and self._pieces:
                 places = elements(self._body, member.value)
-                for place, (index, calls) in zip(places, self._pieces, strict=True):
-                    text = closing.get(index, "")
-                    edits += self._choice_edits(place, calls, before, text)
+                for place, (index, key, calls) in zip(places, self._pieces, strict=True):
+                    span = next(m.value for m in members(self._body, place) if m.key == key)
+                    edits += self._body_edits(span, calls, before, closing.get(index, ""))
                     if index in stop:
                         edits += self._finish_edits(place)
             elif member.key == "usage" and self.usage is not None:
@@ -99,21 +107,10 @@ class ChatWhole:
             in answer.CALL_FINISHES
         ]
 
-    def _choice_edits(
-        self, place: Span, calls: list[Gathered], before: Mapping[str, str], closing: str
+    def _body_edits(
+        self, span: Span, calls: list[Gathered], before: Mapping[str, str], closing: str
     ) -> list[Edit]:
-        for member in members(self._body, place):
-            if member.key in ("delta", "message") and self._is_object(member.value):
-                found = members(self._body, member.value)
-                return self._call_edits(found, calls) + self._text_edits(
-                    member.value, found, before, closing
-                )
-        return []
-
-    def _is_object(self, span: Span) -> bool:
-        return self._body[span.start : span.start + 1] == b"{"
-
-    def _call_edits(self, found: list[Member], calls: list[Gathered]) -> list[Edit]:
+        found = members(self._body, span)
         drop: set[str] = set()
         edits: list[Edit] = []
         listed = [call for call in calls if call.kind != "legacy"]
@@ -121,11 +118,13 @@ class ChatWhole:
         if refused and len(refused) == len(listed):
             drop.add("tool_calls")
         elif refused:
-            span = next(m.value for m in found if m.key == "tool_calls")
-            edits += without(elements(self._body, span), refused)
+            pieces = next(m.value for m in found if m.key == "tool_calls")
+            edits += without(elements(self._body, pieces), refused)
         if any(call.kind == "legacy" and not call.released for call in calls):
             drop.add("function_call")
-        return edits + without_members(found, drop)
+        edits += without_members(found, drop)
+        stay = [member for member in found if member.key not in drop]
+        return edits + self._text_edits(span, stay, before, closing)
 
     def _text_edits(
         self, span: Span, found: list[Member], before: Mapping[str, str], closing: str
@@ -157,16 +156,13 @@ class ChatWhole:
         return [Edit(start, end, quote(join_texts(before, own, closing)))]
 
     def _part_edits(self, span: Span, before: str, closing: str) -> list[Edit]:
-        filled = bool(elements(self._body, span))
-        edits: list[Edit] = []
-        for text, at in ((before, span.start + 1), (closing, span.end - 1)):
-            if text:
-                part = b'{"type":"text","text":' + quote(text) + b"}"
-                lead = at != span.start + 1
-                comma = b"," if filled else b""
-                edits.append(Edit(at, at, comma + part if lead else part + comma))
-                filled = True
-        return edits
+        own = self._body[span.start + 1 : span.end - 1].strip()
+        first, last = (
+            msgspec.json.encode({"type": "text", "text": text}) if text else b""
+            for text in (before, closing)
+        )
+        parts = b",".join(part for part in (first, own, last) if part)
+        return [Edit(*span, b"[" + parts + b"]")]
 
 
 def join_texts(*texts: str) -> str:

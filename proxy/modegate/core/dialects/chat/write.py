@@ -14,7 +14,7 @@ import msgspec
 
 from modegate.core.dialects.base import Kind, Part
 from modegate.core.dialects.chat import answer
-from modegate.core.dialects.chat.stream import ChatFrame
+from modegate.core.dialects.chat.stream import DONE, ChatFrame
 from modegate.core.errors import ModegateError, error_json
 from modegate.core.spans import (
     Edit,
@@ -29,8 +29,8 @@ from modegate.core.spans import (
 )
 from modegate.core.sse import encode
 
-DONE = b"data: [DONE]\n\n"
 HEAD_KEYS = ("id", "object", "created", "model", "system_fingerprint")
+_BLANK_LINES = (b"\n\n", b"\r\r", b"\n\r\n", b"\n\r", b"\r\n\r")
 
 
 class ChatStreamWriter:
@@ -44,18 +44,26 @@ class ChatStreamWriter:
         self._roles: set[int] = set()
         self._texts: set[int] = set()
         self._break_before: set[int] = set()
+        self._open = False
+        """The last frame went out as it came: without its blank line, at the end of a body."""
 
     def seen(self, part: Part) -> None:
         """Note what the answer is called, though nothing of it may go yet."""
-        if not self._head and part.frame.data:
+        # A first chunk without choices (Azure's filter results) has empty places instead of an id.
+        if not self._head and part.frame.value.get("choices"):
             self._head = {k: part.frame.value[k] for k in HEAD_KEYS if k in part.frame.value}
 
     def write(self, parts: Sequence[Part], *, stop: Collection[int] = ()) -> bytes:
         """Give the bytes of parts that may go; in `stop`, a finish with calls becomes a normal one."""
         return b"".join(
-            self._frame(frame, list(group), stop)
+            self._emit(self._frame(frame, list(group), stop))
             for frame, group in groupby(parts, key=lambda part: part.frame)
         )
+
+    def _emit(self, frame: bytes) -> bytes:
+        lead = b"\n\n" if self._open else b""
+        self._open = not frame.endswith(_BLANK_LINES)
+        return lead + frame
 
     def next_hop(self, usage: Mapping[str, Any] | None) -> None:
         """Another hop's parts follow; this is the usage of the one that was."""
@@ -78,22 +86,22 @@ class ChatStreamWriter:
 
     def done(self) -> bytes:
         """Give the end of the answer."""
-        return DONE
+        return self._emit(DONE)
 
     def error(self, error: ModegateError) -> bytes:
         """Give the error frame that clients of this API take for the end of a failed stream."""
-        return encode(error_json(error, "chat"))
+        return self._emit(encode(error_json(error, "chat")))
 
     def _chunk(self, choice: int, delta: dict[str, Any], finish: str | None) -> bytes:
         head = {"id": "chatcmpl-modegate", "object": "chat.completion.chunk", **self._head}
         choices = [{"index": choice, "delta": delta, "finish_reason": finish}]
-        return encode(msgspec.json.encode({**head, "choices": choices}))
+        return self._emit(encode(msgspec.json.encode({**head, "choices": choices})))
 
     def _frame(self, frame: ChatFrame, parts: list[Part], stop: Collection[int]) -> bytes:
         if not frame.data:
             return frame.raw
         whole = len(parts) == len(frame.parts) and all(
-            call.released is not False for part in parts for call in part.calls
+            call.released for part in parts for call in part.calls
         )
         stops = {part.choice for part in parts if part.kind is Kind.FINISH} & set(stop)
         edits: list[Edit] = []
@@ -105,8 +113,7 @@ class ChatStreamWriter:
         return encode(apply(frame.data, edits))
 
     def _note(self, frame: ChatFrame) -> None:
-        for position, choice in enumerate(answer.choices_of(frame.value)):
-            index = answer.choice_index(choice, position)
+        for index, choice in answer.choices_of(frame.value):
             body = answer.body_of(choice)
             if "role" in body:
                 self._roles.add(index)
@@ -117,13 +124,15 @@ class ChatStreamWriter:
     def _edits(self, frame: ChatFrame, parts: list[Part], stops: set[int]) -> list[Edit]:
         top = members(frame.data)
         edits = self._head_edits(frame, top)
+        if any(part.kind is Kind.FINISH for part in frame.parts if part not in parts):
+            # Clients add usage up, so it goes once: with the finish.
+            edits += without_members(top, {"usage"})
         spans = [m.value for m in top if m.key == "choices"]
         if not spans or not answer.choices_of(frame.value):
             return edits
         places = elements(frame.data, spans[0])
         gone: set[int] = set()
-        for position, choice in enumerate(answer.choices_of(frame.value)):
-            index = answer.choice_index(choice, position)
+        for position, (index, choice) in enumerate(answer.choices_of(frame.value)):
             mine = [part for part in parts if part.choice == index]
             if not mine:
                 gone.add(position)
@@ -162,7 +171,7 @@ class ChatStreamWriter:
                     edits.append(Edit(*member.value, b"null"))
                 elif stop and choice["finish_reason"] in answer.CALL_FINISHES:
                     edits.append(Edit(*member.value, b'"stop"'))
-            elif member.key in ("delta", "message") and answer.body_of(choice):
+            elif member.key == answer.body_key(choice) and answer.body_of(choice):
                 edits += self._body_edits(data, member.value, answer.body_of(choice), parts)
         return edits
 
@@ -196,10 +205,10 @@ class ChatStreamWriter:
     ) -> list[Edit]:
         lists = [m.value for m in found if m.key == "tool_calls"]
         pieces = elements(data, lists[0]) if lists and data[lists[0].start] == 0x5B else []
-        refused = {at for at in range(len(pieces)) if calls[at].released is False}
+        refused = {at for at in range(len(pieces)) if not calls[at].released}
         if pieces and len(refused) == len(pieces):
             drop.add("tool_calls")
             refused = set()
-        if len(calls) > len(pieces) and calls[-1].released is False:
+        if len(calls) > len(pieces) and not calls[-1].released:
             drop.add("function_call")
         return without(pieces, refused)

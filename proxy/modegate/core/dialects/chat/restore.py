@@ -1,0 +1,145 @@
+"""Withheld exchanges put back into a chat completions history.
+
+A client holds what it got of several hops as one message. It is split again: in front of it go the
+turns of which every call was refused, among its calls those that were withheld, behind it our answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from modegate.core.calls import digest
+from modegate.core.dialects.base import Found
+from modegate.core.dialects.chat.answer import REASONING_KEYS
+from modegate.core.dialects.chat.request import ChatRequest, calls_of
+from modegate.core.events import Segment
+from modegate.core.spans import Edit, Span, apply, elements, quote, without_members
+
+_encode = msgspec.json.encode
+
+TEXT_KEYS = ("content", *REASONING_KEYS)
+
+
+def restore(request: ChatRequest, found: Found) -> bytes:
+    """Put withheld exchanges back: for a message's index, its hops' segments and stored bodies."""
+    edits: list[Edit] = []
+    for index, (hops, blobs) in found.items():
+        edits += _restore_one(request, index, hops, [msgspec.json.decode(blob) for blob in blobs])
+    return apply(request.body, edits)
+
+
+def _restore_one(
+    request: ChatRequest, index: int, hops: Sequence[Sequence[Segment]], blobs: list[dict[str, Any]]
+) -> list[Edit]:
+    span = request.messages[index]
+    message = request.history[index]
+    front = [one for blob in blobs for one in blob.get("turn", ())]
+    kept = _Kept(request, span, message)
+    for key in TEXT_KEYS:
+        kind = "text" if key == "content" else key
+        earlier = [segment for hop in hops[:-1] for segment in hop if segment.kind == kind]
+        if not earlier:
+            continue
+        last = next((segment for segment in hops[-1] if segment.kind == kind), None)
+        text = _split(_only_text(message.get(key)) or "", earlier, last)
+        if text is None:
+            # Not as it was given: the client's own stays whole, and what the hops said is in it.
+            front = [_without(one, key) for one in front]
+        else:
+            kept.keep(key, text)
+    back = kept.insert([call for blob in blobs for call in blob.get("calls", ())])
+    answers = [one for blob in blobs for one in blob.get("answers", ())] if back else []
+    mine = kept.bytes()
+    pieces = [*map(_encode, front), *([mine] if mine else ()), *map(_encode, answers)]
+    return [Edit(span.start, span.end, b",".join(pieces))]
+
+
+def _without(message: dict[str, Any], key: str) -> dict[str, Any]:
+    if message["role"] != "assistant" or key not in message:
+        return message
+    if key == "content":
+        return {**message, "content": None}
+    return {name: value for name, value in message.items() if name != key}
+
+
+def _only_text(content: Any) -> str | None:
+    """Give a text, be it a string or a single part; None where there is nothing to split."""
+    if isinstance(content, list) and len(content) == 1 and isinstance(content[0], dict):
+        content = content[0].get("text")
+    return content if isinstance(content, str) else None
+
+
+class _Kept:
+    """The client's message as the last hop alone: its text, its calls, the withheld among them."""
+
+    def __init__(self, request: ChatRequest, span: Span, message: dict[str, Any]) -> None:
+        self._request = request
+        self._span = span
+        self._message = message
+        self._found = request.members_of(span)
+        self._edits: list[Edit] = []
+        self._drop: set[str] = set()
+        self._says = bool(message.get("content"))
+
+    def keep(self, key: str, last: str) -> None:
+        """Leave what the last hop said, of one text."""
+        content = self._message.get(key)
+        if key == "content":
+            self._says = bool(last)
+        if last == _only_text(content):
+            return
+        value = next(m.value for m in reversed(self._found) if m.key == key)
+        if not last and key != "content":
+            self._drop.add(key)
+        elif last and isinstance(content, list):
+            part = elements(self._request.body, value)[0]
+            text = next(m for m in reversed(self._request.members_of(part)) if m.key == "text")
+            self._edits.append(Edit(*text.value, quote(last)))
+        else:
+            self._edits.append(Edit(*value, quote(last) if last else b"null"))
+
+    def insert(self, withheld: Sequence[tuple[int, dict[str, Any]]]) -> bool:
+        """Put withheld calls among those that the client has; tell whether they have a place there."""
+        if not withheld or not calls_of(self._message):
+            return False
+        value = next(m.value for m in reversed(self._found) if m.key == "tool_calls")
+        spans = elements(self._request.body, value)
+        for released_before, call in withheld:
+            if released_before == 0:
+                self._edits.append(Edit(spans[0].start, spans[0].start, _encode(call) + b","))
+            else:
+                at = spans[min(released_before, len(spans)) - 1].end
+                self._edits.append(Edit(at, at, b"," + _encode(call)))
+        return True
+
+    def bytes(self) -> bytes:
+        """Give the message; empty if the last hop said nothing that stays."""
+        if (
+            not self._says
+            and not calls_of(self._message)
+            and not self._message.get("function_call")
+        ):
+            return b""
+        body, span = self._request.body, self._span
+        whole = apply(body, [*self._edits, *without_members(self._found, self._drop)])
+        return whole[span.start : len(whole) - (len(body) - span.end)]
+
+
+def _split(text: str, earlier: Sequence[Segment], last: Segment | None) -> str | None:
+    """Give what the last hop said of a text; None where the text is not what the client was given.
+
+    Hops' texts are joined by a blank line (see `whole.join_texts`), reasoning by nothing. White space at
+    the end may be gone.
+    """
+    if last is not None and digest(text[-last.length :]) == last.hash:
+        return text[-last.length :]
+    at = 0
+    for segment in earlier:
+        end = at + segment.length
+        if digest(text[at:end]) != segment.hash:
+            return None
+        at = end + (2 if segment.kind == "text" else 0)
+    return text[at:] if last is not None else ""
