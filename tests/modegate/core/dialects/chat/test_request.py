@@ -10,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modegate.core.dialects.chat.request import GATED_KEYS, TOOL_KEYS, ChatRequest
-from modegate.core.dialects.chat.tools import tool_names
 from modegate.core.errors import BadRequest
-from modegate.core.spans import Span
 from support.playbook import Session, request, said, tool
 
 HEAD = b'{"model":"m","messages":[{"role":"user","content":"x"}]'
@@ -108,93 +106,6 @@ def test_no_tools_are_declared_by_an_empty_list_or_null(raw: bytes) -> None:
     read = ChatRequest(HEAD + b',"tools":' + raw + b',"functions":' + raw + b"}")
     assert not read.declares_tools
     assert read.declared == frozenset()
-
-
-def names(definition: str) -> tuple[str, ...]:
-    body = definition.encode()
-    return tool_names(body, Span(0, len(body)))
-
-
-@pytest.mark.parametrize(
-    ("definition", "found"),
-    [
-        ('{"type":"function","function":{"name":"read"}}', {"read"}),
-        ('{"type":"function","name":"read"}', {"read"}),
-        ('{"name":"read","input_schema":{}}', {"read"}),
-        ('{"name":"read","parameters":{}}', {"read"}),
-        ('{"type":"custom","custom":{"name":"read","format":{}}}', {"read"}),
-        ('{"type":"custom","name":"read"}', {"read"}),
-        ('{"type":"function","custom":null,"function":{"name":"read"},"name":null}', {"read"}),
-        (
-            '{"type":"function","function":{"name":"read"},"cache_control":{},"strict":true}',
-            {"read"},
-        ),
-        # B015: two names, of which a server may take either
-        ('{"type":"function","name":"read","function":{"name":"write"}}', {"read", "write"}),
-        ('{"name":"read","function":{"name":"write"},"input_schema":{}}', {"read", "write"}),
-        (
-            '{"type":"function","function":{"name":"read"},"function":{"name":"write"}}',
-            {"read", "write"},
-        ),
-        ('{"function":{"name":"read","name":"write"}}', {"read", "write"}),
-        ('{"function":{"name":"read"},"custom":{"name":"write"}}', {"read", "write"}),
-        ('{"function":{"name":"read"},"Function":{"name":"write"}}', {"read", "write"}),
-        ('{"function":{"name":"read","NAME":"write"}}', {"read", "write"}),
-        ('{"function":{"name":"read"},"\\u006eame":"write"}', {"read", "write"}),
-        ('{"function":{"name":"read"},"f\\u0075nction":{"name":"wr\\u0069te"}}', {"read", "write"}),
-        ('{"name":"read","function":"write"}', {"read", "write"}),
-        # B017, B100: what the provider runs is known by its type
-        ('{"type":"web_search"}', {"web_search"}),
-        ('{"type":"mcp","server_label":"x"}', {"mcp", "server_label"}),
-        ('{"type":"bash_20250124","name":"bash"}', {"bash_20250124", "bash"}),
-        (
-            '{"type":"function","type":"web_search","function":{"name":"read"}}',
-            {"web_search", "read"},
-        ),
-        ('{"type":"FUNCTION","function":{"name":"read"}}', {"FUNCTION", "read"}),
-        ('{"type":null,"function":{"name":"read"}}', {"null", "read"}),
-        ('{"type":["function"],"function":{"name":"read"}}', {'["function"]', "read"}),
-        (
-            '{"type":"builtin_function","function":{"name":"$web_search"}}',
-            {"builtin_function", "$web_search"},
-        ),
-        # what hides others inside, or beside the agent's own
-        (
-            '{"type":"namespace","name":"ns","tools":[{"name":"write"}]}',
-            {"namespace", "ns", "tools"},
-        ),
-        ('{"google_search":{}}', {"google_search"}),
-        ('{"functionDeclarations":[{"name":"write"}]}', {"functionDeclarations"}),
-        ('{"function":{"name":"read"},"codeExecution":{}}', {"read", "codeExecution"}),
-        ('{"function":{"name":"read"},"codeExecution":null,"x":false}', {"read"}),
-        # not a name that a policy could hold
-        ('{"function":{"name":["write"]}}', {'["write"]'}),
-        ('{"function":{"name":{"a":"write"}}}', {'{"a":"write"}'}),
-        ('{"function":{"name":null}}', set()),
-        ('{"function":{}}', set()),
-        ("{}", set()),
-    ],
-)
-def test_every_name_in_a_definition_counts(definition: str, found: set[str]) -> None:
-    assert set(names(definition)) == found
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "Read",
-        " read",
-        "read\n",
-        "functions.read",
-        "read\u200b",
-        "ｒｅａｄ",
-        "read",
-        "rea\ud83d\ude00",
-    ],
-)
-def test_b019_a_name_is_its_code_points(name: str) -> None:
-    spelled = name.encode("utf-16", "surrogatepass").decode("utf-16")
-    assert names(json.dumps(tool(name))) == (spelled,)
 
 
 def test_parts_are_found_whatever_the_order_and_white_space() -> None:
