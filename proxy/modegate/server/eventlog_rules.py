@@ -34,7 +34,7 @@ def require_whole(
         SessionUnreadable: events were trimmed or deleted, so that the mode in force is not known.
     """
     last = records[-1].seq if records else after
-    if records and (records[0].seq != after + 1 or last - after != len(records)):
+    if records and last - after != len(records):
         missing = f"events between {after} and {last}"
     elif len(records) < limit and promised > last:
         missing = f"events {last + 1} to {promised}"

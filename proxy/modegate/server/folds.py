@@ -195,11 +195,10 @@ class Folds:
                 f"the log of session {key} ended at {floor} and now ends at {state.seq}: events were lost"
             )
         self._floors.pop(key, None)
-        # An append of our own may have been folded in meanwhile.
-        if slot.state is None or slot.state.seq < state.seq:
-            slot.state = state
+        # An append of our own that was folded in meanwhile is undone, and read again when it is due.
+        slot.state = state
         await self._checkpoint(key, slot)
-        return slot.state
+        return state
 
     async def _from_checkpoint(self, key: SessionKey, slot: _Slot) -> State:
         found = await self.log.load_checkpoint(key)

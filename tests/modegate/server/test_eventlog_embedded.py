@@ -105,6 +105,17 @@ async def test_the_feed_is_capped_and_a_position_behind_it_is_a_gap(path: Path, 
     await log.close()
 
 
+async def test_its_own_process_wakes_whoever_waits(
+    log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("modegate.server.eventlog_embedded.POLL_S", 3_600)
+    position = (await log.changes(None)).position
+    async with asyncio.TaskGroup() as group:
+        waiting = group.create_task(log.changes(position, wait=20))
+        group.create_task(log.append(S, [mode_set("plan")]))
+    assert [change.key for change in waiting.result().changes] == [S]
+
+
 async def test_a_position_ahead_of_the_feed_is_a_gap(log: EmbeddedLog) -> None:
     found = await log.changes("1000")
     assert (found.position, found.gap) == ("1", True)

@@ -182,6 +182,14 @@ async def test_B135_a_trimmed_beginning_is_noticed(log: RedisLog, raw: Any, left
         await log.read(S)
 
 
+async def test_B135_a_trimmed_stream_is_noticed_without_the_index(log: RedisLog, raw: Any) -> None:
+    await log.append(S, [mode_set("plan")])
+    await raw.delete("modegate:{local}:ends")
+    await raw.xtrim(EVENTS, maxlen=0, approximate=False)
+    with pytest.raises(SessionUnreadable, match="has lost events 1 to 1"):
+        await log.read(S)
+
+
 async def test_B135_a_deleted_stream_is_noticed(log: RedisLog, raw: Any) -> None:
     await log.append(S, [mode_set("plan")])
     await raw.delete(EVENTS)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modegate.core.errors import Conflict, LogUnavailable, SessionUnreadable
-from modegate.core.events import CallJudged, Entry, RequestHeader, SessionOpen
+from modegate.core.events import CallJudged, Entry, Record, RequestHeader, SessionOpen
 from modegate.core.fold import State, fold_all
 from modegate.core.ids import CallId, Lane, ModeId, Seq, SessionId, SessionKey, StepId, ToolName
 from modegate.server.clock import SystemClock
@@ -285,6 +285,103 @@ async def test_a_gap_drops_what_is_in_memory(tmp_path: Path) -> None:
         assert (await folds.state(S)).seq == n
         assert folds.log_reads == n
     await log.close()
+
+
+class HeldLog(EmbeddedLog):
+    """A log whose answers are made at once and delivered when the test says so."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, SystemClock())
+        self.hold: str | None = None
+        self.made = asyncio.Event()
+        self.deliver = asyncio.Event()
+        self.gap = False
+
+    async def _held(self, what: str) -> None:
+        if self.hold == what:
+            self.hold = None
+            self.made.set()
+            await self.deliver.wait()
+
+    async def changes(self, position: str | None, *, wait: float = 0.0) -> Changes:
+        found = await super().changes(position, wait=wait)
+        if self.gap:
+            self.gap = False
+            found = Changes(found.position, (), gap=True)
+        await self._held("changes")
+        return found
+
+    async def read(self, key: SessionKey, after: Seq = Seq(0), limit: int = 1000) -> list[Record]:
+        found = await super().read(key, after, limit)
+        await self._held("read")
+        return found
+
+
+@pytest.fixture
+async def held(tmp_path: Path) -> AsyncIterator[HeldLog]:
+    log = HeldLog(tmp_path / "log.db")
+    yield log
+    await log.close()
+
+
+async def test_a_call_does_not_share_a_read_that_began_before_it(held: HeldLog) -> None:
+    folds = Folds(held, SystemClock())
+    await folds.state(S)
+    held.hold = "changes"
+    async with asyncio.TaskGroup() as group:
+        early = group.create_task(folds.state(S))
+        await held.made.wait()
+        await held.append(S, [mode_set("plan")])
+        late = [group.create_task(folds.state(S)) for _ in range(5)]
+        await asyncio.wait(late, timeout=0.01)
+        before = folds.feed_reads
+        held.deliver.set()
+    assert {task.result().mode for task in late} == {PLAN}
+    assert early.done()
+    # All the late ones shared one.
+    assert folds.feed_reads - before == 1
+
+
+async def test_a_call_does_not_share_a_fold_that_misses_what_was_acknowledged_since(
+    held: HeldLog,
+) -> None:
+    folds = Folds(held, SystemClock())
+    held.hold = "read"
+    async with asyncio.TaskGroup() as group:
+        early = group.create_task(folds.state(S))
+        await held.made.wait()
+        await held.append(S, [mode_set("plan")])
+        late = group.create_task(folds.state(S))
+        await asyncio.wait([late], timeout=0.01)
+        held.deliver.set()
+    assert early.result().mode == DEFAULT
+    assert late.result().mode == PLAN
+
+
+async def test_a_fold_under_way_at_a_gap_begins_again(held: HeldLog) -> None:
+    folds = Folds(held, SystemClock())
+    await held.append(S, [mode_set("old")])
+    held.hold = "read"
+    async with asyncio.TaskGroup() as group:
+        early = group.create_task(folds.state(S))
+        await held.made.wait()
+        # Another server answers from now on, whose log is another one.
+        held._writer.execute("update events set envelope = replace(envelope, 'old', 'new')")
+        held.gap = True
+        assert (await folds.state(S)).mode == "new"
+        held.deliver.set()
+    assert early.result().mode == "new"
+
+
+async def test_a_checkpoint_whose_log_is_gone_is_not_trusted(held: HeldLog) -> None:
+    await Folds(held, SystemClock()).state(S)
+    await held.append(S, [header(n) for n in range(CHECKPOINT_EVERY)])
+    await Folds(held, SystemClock()).state(S)
+    assert await held.load_checkpoint(S)
+    held._writer.execute("delete from events")
+    held._writer.execute("delete from sessions")
+    with pytest.raises(SessionUnreadable, match="has lost its event 500"):
+        await Folds(held, SystemClock()).state(S)
 
 
 @pytest.fixture
