@@ -230,8 +230,8 @@ async def test_b072_text_is_not_held(tmp_path: Path) -> None:
 async def test_held_call_is_released_at_its_finish_not_at_the_end(tmp_path: Path) -> None:
     """Upstream keeps the connection open behind [DONE]: the client has everything all the same."""
     body = stream(call("read"))
-    answer: list[Piece] = [head(200, [("Content-Type", "text/event-stream"), ("Transfer-Encoding", "chunked")]),
-              http_chunk(body), Act.HANG]  # fmt: skip
+    lines = [("Content-Type", "text/event-stream"), ("Transfer-Encoding", "chunked")]
+    answer: list[Piece] = [head(200, lines), http_chunk(body), Act.HANG]
     async with RawUpstream(answer) as up, running(tmp_path, up.base_url) as proxy:
         await proxy.set_mode("plan")
         async with client() as http:
