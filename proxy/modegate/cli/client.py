@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
     import httpx
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 SILENCE_S = 30.0
 """The proxy sends a comment every 10 s, so a stream that is silent for longer is dead."""
@@ -21,8 +20,15 @@ SILENCE_S = 30.0
 _LOOPBACK = ("all://127.0.0.1", "all://localhost", "all://[::1]")
 
 
-def connection_options(command: Command) -> Command:
-    """Add the options of every command that talks to a running proxy."""
+def with_client(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of every command that talks to a running proxy, and hand it a `client`."""
+
+    @functools.wraps(command)
+    def connected(url: str, state_dir: Path | None, tenant: str, **given: Any) -> None:
+        with ControlClient(url, state_dir, tenant) as client:
+            command(client=client, **given)
+
+    wrapped: Callable[..., None] = connected
     for option in (
         click.option("--tenant", default="local", show_default=True, help="Whose session."),
         click.option(
@@ -41,8 +47,8 @@ def connection_options(command: Command) -> Command:
             help="Where the proxy is. The token is MODEGATE_CONTROL_TOKEN, else the state folder's.",
         ),
     ):
-        command = option(command)
-    return command
+        wrapped = option(wrapped)
+    return wrapped
 
 
 class ControlClient:
@@ -63,15 +69,24 @@ class ControlClient:
         headers = {"x-modegate-client": "cli"}
         if token:
             headers["authorization"] = f"Bearer {token}"
-        # The token never goes through a proxy of the environment on its way to this same machine.
-        self._http = httpx.Client(
-            base_url=url,
-            headers=headers,
-            params={"tenant": tenant},
-            timeout=10.0,
-            mounts=dict.fromkeys(_LOOPBACK),
-        )
         self._url = url
+        with self._words_for_errors():
+            # The token never goes through a proxy of the environment on its way to this machine.
+            self._http = httpx.Client(
+                base_url=url,
+                headers=headers,
+                params={"tenant": tenant},
+                timeout=10.0,
+                mounts=dict.fromkeys(_LOOPBACK),
+            )
+
+    def __enter__(self) -> ControlClient:
+        """Give this client."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close its connections."""
+        self._http.close()
 
     def get(self, path: str, **params: str | int) -> Any:
         """Give an answer's JSON."""

@@ -24,11 +24,14 @@ def demo(folder: Path | None) -> None:
     Example: modegate demo
     """
     try:
-        from modegate.demo.story import DemoFailed, demo as tell_all
+        from modegate.demo.story import DemoFailed
+        from modegate.demo.story import demo as tell_all
     except ModuleNotFoundError as error:
         if error.name != "openai":
             raise
-        message = "the demo's agent is built on the openai SDK; install it: pip install 'modegate[demo]'"
+        message = (
+            "the demo's agent is built on the openai SDK; install it: pip install 'modegate[demo]'"
+        )
         raise click.ClickException(message) from error
     from modegate.server import logs
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import click
 
-from modegate.cli.client import ControlClient, connection_options
+from modegate.cli.client import ControlClient, with_client
 
 
 @click.command()
-@connection_options
+@with_client
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="How many.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def sessions(limit: int, as_json: bool, url: str, state_dir: Path | None, tenant: str) -> None:
+def sessions(client: ControlClient, limit: int, as_json: bool) -> None:
     """List sessions, the most recent first.
 
     \b
@@ -24,7 +23,7 @@ def sessions(limit: int, as_json: bool, url: str, state_dir: Path | None, tenant
     """
     from modegate.cli.text import table, when
 
-    rows = list(_session_rows(ControlClient(url, state_dir, tenant), limit))
+    rows = list(_session_rows(client, limit))
     if as_json:
         click.echo(json.dumps({"sessions": rows}))
         return
@@ -49,11 +48,9 @@ def _session_rows(client: ControlClient, limit: int) -> Iterator[dict[str, Any]]
 @click.command()
 @click.argument("session")
 @click.argument("mode", required=False)
-@connection_options
+@with_client
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def mode(
-    session: str, mode: str | None, as_json: bool, url: str, state_dir: Path | None, tenant: str
-) -> None:
+def mode(client: ControlClient, session: str, mode: str | None, as_json: bool) -> None:
     """Show a session's mode, or set it.
 
     It takes effect with the session's next model request; a session may be set before its agent starts.
@@ -65,8 +62,7 @@ def mode(
     """
     from modegate.server.printable import printable
 
-    client = ControlClient(url, state_dir, tenant)
-    path = f"/sessions/{_segment(session)}"
+    path = _path(session)
     if mode is None:
         state = client.get(path)
         click.echo(json.dumps(state) if as_json else printable(state["mode"]))
@@ -86,12 +82,10 @@ def mode(
 
 @click.command()
 @click.argument("session")
-@connection_options
+@with_client
 @click.option("--follow", "-f", is_flag=True, help="Go on with what comes, until ^C.")
 @click.option("--json", "as_json", is_flag=True, help="Print each event as one line of JSON.")
-def log(
-    session: str, follow: bool, as_json: bool, url: str, state_dir: Path | None, tenant: str
-) -> None:
+def log(client: ControlClient, session: str, follow: bool, as_json: bool) -> None:
     """Print a session's events.
 
     \b
@@ -99,8 +93,7 @@ def log(
     """
     from modegate.cli.text import event_line
 
-    client = ControlClient(url, state_dir, tenant)
-    path = f"/sessions/{_segment(session)}/events"
+    path = f"{_path(session)}/events"
     events = client.follow(path, 0) if follow else _all_events(client, path)
     try:
         for event in events:
@@ -117,8 +110,11 @@ def _all_events(client: ControlClient, path: str) -> Iterator[dict[str, Any]]:
         after = page[-1]["seq"]
 
 
-def _segment(session: str) -> str:
-    from urllib.parse import quote
+def _path(session: str) -> str:
+    from modegate.core.errors import BadSession
+    from modegate.core.ids import parse_session_id
 
-    # What is no session id at all is for the proxy to refuse; it only must stay one segment.
-    return quote(session, safe="") or "%20"
+    try:
+        return f"/sessions/{parse_session_id(session)}"
+    except BadSession as error:
+        raise click.ClickException(str(error)) from error

@@ -60,6 +60,7 @@ class Composed:
     parts: Parts
     policies: Policies
     pick: Callable[[DialectName], Upstream]
+    recorder: Recorder
     jobs: tuple[Job, ...]
     """What must run beside the server."""
 
@@ -112,7 +113,7 @@ async def compose(settings: Settings) -> AsyncIterator[Composed]:
             Job("the policy watcher", policies.watch),
             Job("the recorder", recorder.run, recorder.stop),
         )
-        yield Composed(parts, policies, pick, jobs)
+        yield Composed(parts, policies, pick, recorder, jobs)
 
 
 def _policies(path: Path, clock: SystemClock) -> Policies:
@@ -180,20 +181,21 @@ def run(settings: Settings) -> None:
 async def _serve(settings: Settings) -> None:
     async with compose(settings) as composed:
         with bind(settings.host, settings.port) as listener:
+            port = listener.getsockname()[1]
             server = Server(
                 create_app(composed.parts),
                 drain=composed.policies.current.limits.drain,
                 on_drain=composed.parts.control.close,
+                on_start=lambda: _tell(settings, port, composed),
             )
-            sys.stderr.write(banner(settings, listener.getsockname()[1], composed.policies))
-            sys.stderr.flush()
-            await _warn(settings, composed)
             await serve_with(server, listener, composed.jobs)
 
 
-async def _warn(settings: Settings, composed: Composed) -> None:
+async def _tell(settings: Settings, port: int, composed: Composed) -> None:
+    sys.stderr.write(banner(settings, port, composed.policies))
+    sys.stderr.flush()
     if settings.host in WILDCARDS:
-        logger.warning("everyone who reaches port %d can send requests here", settings.port)
+        logger.warning("everyone who reaches port %d can send requests here", port)
     try:
         await composed.parts.log.ping()
     except LogUnavailable as error:

@@ -99,13 +99,21 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 class Server(uvicorn.Server):
     """uvicorn, but a signal only begins the end: the caller cleans up afterwards and picks the exit code."""
 
-    def __init__(self, app: ASGIApp, *, drain: float, on_drain: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        drain: float,
+        on_drain: Callable[[], None],
+        on_start: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         """Configure for the proxy.
 
         Args:
             app: what is served.
             drain: seconds that running requests get at shutdown.
             on_drain: called when the drain begins, to end what would last as long as its client.
+            on_start: called when requests and signals are taken.
         """
         super().__init__(
             uvicorn.Config(
@@ -124,6 +132,7 @@ class Server(uvicorn.Server):
             )
         )
         self._on_drain = on_drain
+        self._on_start = on_start
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -138,6 +147,12 @@ class Server(uvicorn.Server):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take requests."""
+        await super().startup(sockets)
+        if self._on_start:
+            await self._on_start()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Drain, then cut off what still runs."""

@@ -124,18 +124,6 @@ async def refused(port: int) -> None:
             return
 
 
-class Announced(Server):
-    """A server that tells when it has started."""
-
-    def __init__(self, app: ASGIApp, **options: Any) -> None:
-        super().__init__(app, **options)
-        self.ready = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.ready.set()
-
-
 @pytest.mark.parametrize(
     ("path", "owner"),
     [
@@ -411,11 +399,16 @@ async def test_a_signal_ends_the_server_and_nothing_else(number: signal.Signals)
         finally:
             stopped.set()
 
-    server = Announced(app_of(), drain=1, on_drain=lambda: None)
+    ready = asyncio.Event()
+
+    async def tell() -> None:
+        ready.set()
+
+    server = Server(app_of(), drain=1, on_drain=lambda: None, on_start=tell)
     async with asyncio.TaskGroup() as group:
         serving = group.create_task(serve_with(server, bind("127.0.0.1", 0), [Job("job", job)]))
         await running.wait()
-        await server.ready.wait()
+        await ready.wait()
         os.kill(os.getpid(), number)
         await serving
     assert stopped.is_set()
