@@ -1,0 +1,36 @@
+"""Metrics: the page, and that two proxies of one process count apart."""
+
+from __future__ import annotations
+
+from modegate.server.metrics import Metrics
+
+
+def test_what_was_counted_is_on_the_page() -> None:
+    metrics = Metrics()
+    metrics.steps.labels("done").inc()
+    metrics.hops.inc(2)
+    metrics.verdicts.labels("plan", "answer").inc()
+    metrics.unparsable.labels("frame").inc()
+    body, content_type = metrics.page()
+    lines = body.decode().splitlines()
+    assert content_type.startswith("text/plain; version=0.0.4")
+    assert 'modegate_steps_total{outcome="done"} 1.0' in lines
+    assert "modegate_hops_total 2.0" in lines
+    assert 'modegate_verdicts_total{mode="plan",verdict="answer"} 1.0' in lines
+    assert 'modegate_unparsable_total{what="frame"} 1.0' in lines
+
+
+def test_what_others_count_is_read_with_the_page() -> None:
+    metrics, lost = Metrics(), 0
+    metrics.watch(lost=lambda: lost, generation=lambda: 4, problems=lambda: 2)
+    lost = 7
+    lines = metrics.page()[0].decode().splitlines()
+    assert "modegate_recorder_lost_total 7.0" in lines
+    assert "modegate_policy_generation 4.0" in lines
+    assert "modegate_policy_problems 2.0" in lines
+
+
+def test_two_proxies_count_apart() -> None:
+    one, other = Metrics(), Metrics()
+    one.hops.inc()
+    assert b"modegate_hops_total 0.0" in other.page()[0]

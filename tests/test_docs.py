@@ -1,0 +1,119 @@
+"""The documentation names everything that people can set, call, read or type."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import MISSING, Field, fields
+from pathlib import Path
+from typing import Any, cast
+
+import click
+import pytest
+from prometheus_client.metrics_core import Metric
+from starlette.routing import Route
+
+from modegate.cli import main
+from modegate.core.events import TYPES
+from modegate.core.policy_schema import KEYS
+from modegate.server.app import RESERVED
+from modegate.server.clock import Clock
+from modegate.server.control import Control, Folds, PolicySource
+from modegate.server.eventlog import EventLog
+from modegate.server.metrics import Metrics
+from modegate.server.settings import Settings
+
+ROOT = Path(__file__).parents[1]
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("setting", fields(Settings), ids=lambda setting: setting.name)
+def test_every_setting_has_a_row(setting: Field[Any]) -> None:
+    name, default = setting.name, setting.default
+    start = f"| `--{name.replace('_', '-')}` | `MODEGATE_{name.upper()}` |"
+    (row,) = [line for line in OPERATIONS.splitlines() if line.startswith(start)]
+    if default not in (MISSING, None, "", ()):
+        assert f"| `{default}` |" in row
+
+
+def policy_keys() -> Iterator[tuple[str, str]]:
+    for place, keys in KEYS.items():
+        for key in keys:
+            yield place, key
+
+
+@pytest.mark.parametrize(("place", "key"), list(policy_keys()))
+def test_every_policy_key_is_described(place: str, key: str) -> None:
+    assert re.search(rf"\b{key}\b", read("docs/policies.md")), f"{place}.{key}"
+
+
+@pytest.mark.parametrize("name", sorted(TYPES))
+def test_every_event_is_described(name: str) -> None:
+    assert f"`{name}`" in read("docs/events.md")
+
+
+def control_routes() -> list[str]:
+    control = Control(
+        log=cast(EventLog, None),
+        folds=cast(Folds, None),
+        policies=cast(PolicySource, None),
+        clock=cast(Clock, None),
+    )
+    routes = cast(list[Route], control.router().routes)
+    return [
+        f"{method} /control{route.path}"
+        for route in routes
+        for method in (route.methods or set()) - {"HEAD"}
+    ]
+
+
+@pytest.mark.parametrize("call", control_routes())
+def test_every_call_of_the_control_api_is_described(call: str) -> None:
+    assert f"`{call}" in OPERATIONS
+
+
+@pytest.mark.parametrize("name", sorted(RESERVED))
+def test_every_reserved_path_is_described(name: str) -> None:
+    assert f"`/{name}" in OPERATIONS
+
+
+@pytest.mark.parametrize("name", sorted(main.commands))
+def test_every_command_has_a_row(name: str) -> None:
+    assert re.search(rf"^\| `modegate {name}\b", OPERATIONS, re.MULTILINE)
+
+
+def metric_names() -> list[str]:
+    metrics = Metrics()
+    metrics.watch(lost=lambda: 0, generation=lambda: 1, problems=lambda: 0)
+    found: list[Metric] = list(metrics.registry.collect())
+    own = [metric for metric in found if metric.name.startswith("modegate_")]
+    return [f"{m.name}_total" if m.type == "counter" else m.name for m in own]
+
+
+@pytest.mark.parametrize("name", metric_names())
+def test_every_metric_has_a_row(name: str) -> None:
+    assert f"| `{name}` |" in OPERATIONS
+
+
+def shown_commands() -> Iterator[str]:
+    for name in ("README.md", "docs/operations.md", "docs/policies.md", "docs/scripted.md"):
+        for block in re.findall(
+            r"^```(?:sh|console|bash)\n(.*?)^```", read(name), re.MULTILINE | re.DOTALL
+        ):
+            yield from re.findall(r"^(?:[A-Z_]+=\S+ )*(modegate [^\n]*)", block, re.MULTILINE)
+
+
+@pytest.mark.parametrize("line", sorted(set(shown_commands())))
+def test_every_command_shown_can_be_typed(line: str) -> None:
+    _, verb, *words = shlex.split(line, comments=True)
+    command = main.commands[verb]
+    parameters = {option for parameter in command.params for option in parameter.opts}
+    assert {word.partition("=")[0] for word in words if word.startswith("-")} <= parameters | {
+        "--help"
+    }
+    assert isinstance(command, click.Command)
