@@ -65,9 +65,15 @@ def check(text: bytes) -> Any:
         raise ValueError(str(error)) from error
 
 
+def _after(pattern: re.Pattern[bytes], text: bytes, at: int) -> int:
+    match = pattern.match(text, at)
+    if match is None:  # pragma: no cover -- the decoder has read the text before
+        raise ValueError(f"unreadable at {at}")
+    return match.end()
+
+
 def _space(text: bytes, at: int) -> int:
-    match = _SPACE.match(text, at)
-    return match.end() if match else at
+    return _after(_SPACE, text, at)
 
 
 def _value_end(text: bytes, at: int, hint: bytes | None) -> int:
@@ -75,20 +81,11 @@ def _value_end(text: bytes, at: int, hint: bytes | None) -> int:
     if hint is not None and text.startswith(hint, at):
         # A JSON value that is followed by a delimiter cannot be the beginning of another one.
         end = at + len(hint)
-        after = _space(text, end)
-        if after < len(text) and text[after] in b",]}":
+        if text[_space(text, end)] in b",}":
             return end
-    if first == 0x22:
-        match = _STRING.match(text, at)
-        if match is None:
-            raise ValueError("unterminated string")
-        return match.end()
     if first in b"{[":
         return _bracket_end(text, at)
-    match = _SCALAR.match(text, at)
-    if match is None:
-        raise ValueError(f"no value at {at}")
-    return match.end()
+    return _after(_STRING if first == 0x22 else _SCALAR, text, at)
 
 
 def _bracket_end(text: bytes, at: int) -> int:
@@ -101,7 +98,7 @@ def _bracket_end(text: bytes, at: int) -> int:
             depth -= 1
             if depth == 0:
                 return token.end()
-    raise ValueError("unbalanced brackets")
+    raise ValueError(f"unbalanced at {at}")  # pragma: no cover -- as above
 
 
 def members(text: bytes, span: Span | None = None) -> list[Member]:
@@ -117,11 +114,9 @@ def members(text: bytes, span: Span | None = None) -> list[Member]:
     found: list[Member] = []
     at = _space(text, start + 1)
     while text[at] != 0x7D:
-        match = _STRING.match(text, at)
-        if match is None:
-            raise ValueError(f"no key at {at}")
-        key = _decode_string(match.group())
-        colon = _space(text, match.end())
+        key_end = _after(_STRING, text, at)
+        key = _decode_string(text[at:key_end])
+        colon = _space(text, key_end)
         value = _space(text, colon + 1)
         value_end = _value_end(text, value, hints.get(key))
         found.append(Member(key, at, Span(value, value_end)))
