@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -80,19 +82,23 @@ EXAMPLES: dict[str, tuple[Event, dict[str, Any]]] = {
     ),
     "turn/withheld": (
         TurnWithheld(
-            StepId("s"), "b", "a", (WithheldHop((Segment("calls", 1, "h", (CallId("c"),)),), "r"),)
+            StepId("s"),
+            "b",
+            "a",
+            (WithheldHop((Segment("calls", 1, "h", (CallId("c"),)),), "r"),),
+            4,
         ),
         {
             "step": "s",
             "before": "b",
             "answer": "a",
+            "at": 4,
             "hops": [
                 {
                     "segments": [{"kind": "calls", "length": 1, "hash": "h", "calls": ["c"]}],
                     "blob": "r",
                 }
             ],
-            "at": -1,
         },
     ),
 }
@@ -153,6 +159,16 @@ def test_the_envelope(name: str) -> None:
         "by": "gate",
         "data": data,
     }
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_is_described(name: str) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "events.md").read_text()
+    _, found, rest = text.partition(f"\n### `{name}`\n")
+    assert found
+    section = rest.partition("\n##")[0]
+    missing = [field.name for field in fields(TYPES[name]) if f"`{field.name}`" not in section]
+    assert missing == []
 
 
 @given(EVENTS, NUMBERS, TEXT)
