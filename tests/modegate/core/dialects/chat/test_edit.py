@@ -16,7 +16,6 @@ from support.playbook import (
     Got,
     Reply,
     Session,
-    allow,
     call,
     mode,
     policy,
@@ -192,7 +191,11 @@ def test_b101_the_agents_own_definitions_keep_their_bytes() -> None:
 
 def test_a_tool_that_is_allowed_with_some_arguments_or_asked_for_is_shown() -> None:
     view = When({"command": Condition("view")}, others_any=True)
-    told = (allow("file_editor", view), Rule(Effect.ASK, "web_fetch"), Rule(Effect.DENY, "write"))
+    told = (
+        Rule(Effect.ALLOW, "file_editor", view),
+        Rule(Effect.ASK, "web_fetch"),
+        Rule(Effect.DENY, "write"),
+    )
     body = sent(
         request("file_editor", "web_fetch", "write"),
         policy(Mode(PLAN, "Plan", "", SECTION, told)),
