@@ -1,0 +1,67 @@
+"""Requests that offer an upgrade: their bodies arrive, and nothing follows a refused one."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from support.running import exchange
+from support.served import echo, served
+
+H2C = (
+    b"POST /v1/x HTTP/1.1\r\nHost: localhost\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAAB\r\n"
+    b"Connection: Upgrade, HTTP2-Settings%b\r\n"
+)
+
+
+@pytest.mark.parametrize("step", [1, 7, 10_000], ids=["byte by byte", "by seven", "whole"])
+async def test_another_upgrade_is_ignored_and_the_body_arrives(step: int) -> None:
+    # Java's HTTP client offers h2c like this; its second request comes on the same connection.
+    requests = (
+        H2C % b""
+        + b"Content-Length: 5\r\n\r\nhello"
+        + H2C % b""
+        + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+        + H2C % b", close"
+        + b"Content-Length: 2\r\n\r\nhi"
+    )
+    async with served(echo) as (port, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for start in range(0, len(requests), step):
+            writer.write(requests[start : start + step])
+            await writer.drain()
+        raw = await reader.read()
+        writer.close()
+    assert raw.count(b"HTTP/1.1 200") == 3
+    bodies = [part.partition(b"HTTP/1.1")[0] for part in raw.split(b"\r\n\r\n")[1:]]
+    assert bodies == [b"proxy POST /v1/x 5", b"proxy POST /v1/x 3", b"proxy POST /v1/x 2"]
+
+
+WEBSOCKET = b"Host: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"GET /v1/x HTTP/1.1\r\n" + WEBSOCKET + b"\r\n",
+        b"POST /v1/x HTTP/1.1\r\n" + WEBSOCKET + b"Content-Length: 35\r\n\r\n",
+    ],
+    ids=["GET", "POST"],
+)
+async def test_what_follows_the_wish_for_a_websocket_is_no_request(request_bytes: bytes) -> None:
+    async with served(echo) as (port, _):
+        raw = await exchange(port, request_bytes + b"GET /v1/y HTTP/1.1\r\nHost: a.b\r\n\r\n")
+    assert raw.endswith(b" /v1/x 0")
+    assert raw.count(b"HTTP/1.1 ") == 1
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [b"CONNECT a.example:443 HTTP/1.1\r\nHost: a.example\r\n\r\n", b"no HTTP\r\n\r\n"],
+    ids=["a tunnel", "garbage"],
+)
+async def test_what_is_no_request_is_refused(request_bytes: bytes) -> None:
+    async with served(echo) as (port, _):
+        raw = await exchange(port, request_bytes)
+    assert raw.startswith(b"HTTP/1.1 400")
