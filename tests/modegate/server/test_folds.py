@@ -373,6 +373,17 @@ async def test_a_fold_under_way_at_a_gap_begins_again(held: HeldLog) -> None:
     assert early.result().mode == "new"
 
 
+async def test_a_checkpoint_that_cannot_be_saved_stops_nobody(
+    held: HeldLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    await held.append(S, [header(n) for n in range(CHECKPOINT_EVERY)])
+    held._writer.execute("drop table checkpoints")
+    held._reader.execute("create temp table checkpoints (key, version, seq, state)")
+    folds = Folds(held, SystemClock())
+    assert (await folds.state(S)).seq == CHECKPOINT_EVERY
+    assert "checkpoint of session local/s was not saved" in caplog.text
+
+
 async def test_a_checkpoint_whose_log_is_gone_is_not_trusted(held: HeldLog) -> None:
     await Folds(held, SystemClock()).state(S)
     await held.append(S, [header(n) for n in range(CHECKPOINT_EVERY)])

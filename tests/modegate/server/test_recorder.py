@@ -162,6 +162,25 @@ async def test_one_failed_session_does_not_stop_the_others(
     assert (sorted(found), recorder.lost) == (["a", "c"], 1)
 
 
+async def test_a_batch_that_was_cut_off_counts_as_lost(
+    log: CountingLog, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    under_way = asyncio.Event()
+
+    async def stuck(*_: object, **__: object) -> None:
+        under_way.set()
+        await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(log, "append", stuck)
+    recorder.record(S, [mode_set("a"), mode_set("b")])
+    flushing = asyncio.ensure_future(recorder.flush())
+    await under_way.wait()
+    flushing.cancel()
+    await asyncio.wait([flushing])
+    assert flushing.cancelled()
+    assert recorder.lost == 2
+
+
 async def test_the_queue_is_bounded(log: CountingLog, recorder: Recorder) -> None:
     recorder.record(S, [mode_set("a")] * (MAX_WAITING - 1))
     recorder.record(S, [mode_set("b")] * 2)
