@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -288,14 +289,27 @@ class Stranger(BaseHTTPRequestHandler):
     """A server that is not modegate."""
 
     status = 200
+    body = b"<html>"
 
     def do_GET(self) -> None:
         self.send_response(self.status)
         self.end_headers()
-        self.wfile.write(b"<html>")
+        self.wfile.write(self.body)
 
     def log_message(self, *_: Any) -> None:
         return
+
+
+@contextmanager
+def stranger() -> Iterator[str]:
+    with HTTPServer(("127.0.0.1", 0), Stranger) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 @pytest.mark.parametrize("status", [200, 404])
@@ -304,14 +318,30 @@ def test_a_stranger_at_the_url_is_told(
     monkeypatch: pytest.MonkeyPatch, status: int, command: list[str]
 ) -> None:
     monkeypatch.setattr(Stranger, "status", status)
-    with HTTPServer(("127.0.0.1", 0), Stranger) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        result = run(*command, "--url", f"http://127.0.0.1:{server.server_port}")
-        server.shutdown()
-        thread.join()
+    with stranger() as url:
+        result = run(*command, "--url", url)
     assert result.exit_code == 1
     assert result.stderr.startswith("Error: ")
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b": still here\n\n", "Error: the proxy ended the stream\n"),
+        (
+            b'event: error\ndata: {"error":{"code":"log_unavailable","message":"gone\\u001b"}}\n\n',
+            "Error: gone\\x1b\n",
+        ),
+    ],
+    ids=["ended", "told"],
+)
+def test_following_that_ends_by_itself_fails(
+    monkeypatch: pytest.MonkeyPatch, body: bytes, message: str
+) -> None:
+    monkeypatch.setattr(Stranger, "body", body)
+    with stranger() as url:
+        result = run("log", "s", "--follow", "--url", url)
+    assert (result.exit_code, result.stderr) == (1, message)
 
 
 def test_the_token_does_not_go_through_a_proxy_of_the_environment(proxy: Process) -> None:

@@ -100,6 +100,8 @@ class ControlClient:
 
     def follow(self, path: str, after: int) -> Iterator[Any]:
         """Give each event of a session after a seq as it comes, without end."""
+        from modegate.server.printable import printable
+
         with (
             self._words_for_errors(),
             self._http.stream(
@@ -120,7 +122,7 @@ class ControlClient:
                 elif name == "data":
                     event = json.loads(value)
                     if kind == "error":
-                        raise click.ClickException(event["error"]["message"])
+                        raise click.ClickException(printable(event["error"]["message"]))
                     yield event
         raise click.ClickException("the proxy ended the stream")
 
