@@ -62,8 +62,8 @@ class FrameReader:
             yield self._frame(bytes(buffer[begin:at]))
             begin = at
         del buffer[:begin]
-        # The next end may begin with the last three bytes: CR LF CR of CR LF CR LF.
-        self._scanned = max(0, len(buffer) - 3)
+        # The next end may begin with the last two bytes: LF CR of LF CR LF.
+        self._scanned = max(0, len(buffer) - 2)
         self._check(len(buffer))
 
     def _check(self, size: int) -> None:
