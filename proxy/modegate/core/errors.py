@@ -10,6 +10,8 @@
     ├── TooLarge                  413  too_large
     ├── UnknownMode               422  unknown_mode
     ├── Conflict                  409  conflict
+    │   └── NotOpen                    not_open           an answer to a question that is settled
+    ├── BadOption                 422  bad_option
     ├── UpgradeRequired           426  upgrade_required
     ├── LogUnavailable            503  log_unavailable
     └── UpstreamFailed            502  upstream_failed    no answer, or one that broke off
@@ -99,6 +101,19 @@ class Conflict(ModegateError):
 
     status = 409
     code = "conflict"
+
+
+class NotOpen(Conflict):
+    """A question that is settled, expired or not known: the answer changes nothing."""
+
+    code = "not_open"
+
+
+class BadOption(ModegateError):
+    """An answer to a question with an option that was not offered."""
+
+    status = 422
+    code = "bad_option"
 
 
 class UpgradeRequired(ModegateError):

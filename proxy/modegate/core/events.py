@@ -113,6 +113,81 @@ class TurnWithheld:
 
 
 @dataclass(frozen=True, slots=True)
+class Option:
+    """One answer that a person may give."""
+
+    id: str
+    label: str
+    kind: Literal["approve", "allow_once", "reject"]
+    to: ModeId | None = None
+    """The mode that it sets, if any."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalAsked:
+    """`approval/asked`: a question to a person."""
+
+    id: str
+    step: StepId
+    lane: Lane
+    call: CallId
+    tool: ToolName
+    purpose: Literal["exit", "ask"]
+    text: str
+    """The plan in markdown, or the arguments of the call: written by a model, so it is data."""
+    options: tuple[Option, ...]
+    expires: int
+    """Milliseconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalDelivered:
+    """`approval/delivered`: somebody was shown the question."""
+
+    id: str
+    via: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalDetached:
+    """`approval/detached`: the step went on without an answer; it can still be given."""
+
+    id: str
+    why: Literal["nobody", "timeout", "shutdown"]
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalAnswered:
+    """`approval/answered`: a person's answer; the first in the log wins."""
+
+    id: str
+    option: str
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalClosed:
+    """`approval/closed`: the question is no longer one."""
+
+    id: str
+    why: Literal["expired", "superseded", "abandoned"]
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeGiven:
+    """`notice/given`: one sentence that tells the model of a mode change made by a person."""
+
+    lane: Lane
+    mode: str
+    mode_seq: Seq
+    before: str
+    """Key of the item in front of the one that it is attached to."""
+    item: str
+    """Key of the item that it is attached to."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Unknown:
     """An event of a type or a version that this version of modegate does not know."""
 
@@ -121,7 +196,19 @@ class Unknown:
 
 
 Event = (
-    SessionOpen | ModeSet | RequestHeader | RequestHeaderDelta | CallJudged | TurnWithheld | Unknown
+    SessionOpen
+    | ModeSet
+    | RequestHeader
+    | RequestHeaderDelta
+    | CallJudged
+    | TurnWithheld
+    | ApprovalAsked
+    | ApprovalDelivered
+    | ApprovalDetached
+    | ApprovalAnswered
+    | ApprovalClosed
+    | NoticeGiven
+    | Unknown
 )
 
 TYPES: dict[str, type[Any]] = {
@@ -131,6 +218,12 @@ TYPES: dict[str, type[Any]] = {
     "request/header-delta": RequestHeaderDelta,
     "call/judged": CallJudged,
     "turn/withheld": TurnWithheld,
+    "approval/asked": ApprovalAsked,
+    "approval/delivered": ApprovalDelivered,
+    "approval/detached": ApprovalDetached,
+    "approval/answered": ApprovalAnswered,
+    "approval/closed": ApprovalClosed,
+    "notice/given": NoticeGiven,
 }
 NAMES: dict[type[Any], str] = {cls: name for name, cls in TYPES.items()}
 

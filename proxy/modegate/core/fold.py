@@ -12,10 +12,18 @@ from typing import Any
 
 import msgspec
 
+from modegate.core import approvals
 from modegate.core.events import (
     VERSION,
+    ApprovalAnswered,
+    ApprovalAsked,
+    ApprovalClosed,
+    ApprovalDelivered,
+    ApprovalDetached,
     CallJudged,
+    Event,
     ModeSet,
+    NoticeGiven,
     Record,
     RequestHeader,
     RequestHeaderDelta,
@@ -60,6 +68,9 @@ class State:
     opened: SessionOpen | None = None
     lanes: Mapping[Lane, Header] = field(default_factory=dict)
     withheld: tuple[TurnWithheld, ...] = ()
+    approvals: Mapping[str, approvals.Approval] = field(default_factory=dict)
+    """Open questions, and the last settled ones, by id."""
+    notices: tuple[NoticeGiven, ...] = ()
     unreadable: str | None = None
     """Why the log cannot be trusted, or None."""
 
@@ -75,6 +86,10 @@ def _open(state: State, _record: Record, event: SessionOpen) -> State:
 
 
 def _mode_set(state: State, record: Record, event: ModeSet) -> State:
+    # A question is about the mode that it was asked in: a change closes all that are open.
+    closing = [one.asked.id for one in state.approvals.values() if one.status.open]
+    for name in closing:
+        state = _settle(state, record, ApprovalClosed(name, "superseded"))
     left = dict(state.left)
     if state.mode not in (DEFAULT_MODE, event.mode):
         left[state.mode] = record.at
@@ -114,6 +129,30 @@ def _withheld(state: State, _record: Record, event: TurnWithheld) -> State:
     return replace(state, withheld=(*state.withheld, event)[-MAX_WITHHELD:])
 
 
+def _asked(state: State, record: Record, event: ApprovalAsked) -> State:
+    if event.id in state.approvals:
+        return state
+    asked = approvals.Approval(event, asked_at=record.at)
+    return replace(state, approvals=approvals.remember({**state.approvals, event.id: asked}))
+
+
+def _settle(state: State, record: Record, event: Event) -> State:
+    name = getattr(event, "id", "")
+    known = state.approvals.get(name)
+    if known is None:
+        return state
+    after = {**state.approvals, name: approvals.step(known, event, record.by)}
+    return replace(state, approvals=approvals.remember(after))
+
+
+def _notice(state: State, _record: Record, event: NoticeGiven) -> State:
+    notices = (*state.notices, event)[-MAX_WITHHELD:]
+    last = state.lanes.get(event.lane)
+    told = replace(state, notices=notices)
+    # The lane has been told: its next step compares with this mode.
+    return _lane(told, event.lane, replace(last, mode=event.mode)) if last else told
+
+
 def _unknown(state: State, record: Record, event: Unknown) -> State:
     if event.v <= VERSION and not event.type.startswith(BINDING):
         return state
@@ -130,6 +169,12 @@ TRANSITIONS: dict[type[Any], Callable[[State, Record, Any], State]] = {
     RequestHeaderDelta: _header_delta,
     CallJudged: _judged,
     TurnWithheld: _withheld,
+    ApprovalAsked: _asked,
+    ApprovalDelivered: _settle,
+    ApprovalDetached: _settle,
+    ApprovalAnswered: _settle,
+    ApprovalClosed: _settle,
+    NoticeGiven: _notice,
     Unknown: _unknown,
 }
 
@@ -155,7 +200,7 @@ def fold_all(records: Iterable[Record], state: State | None = None) -> State:
 
 
 _decode_state = msgspec.json.Decoder(State).decode
-CHECKPOINT_VERSION = 1
+CHECKPOINT_VERSION = 2
 """Part of the key under which a checkpoint is stored, so that a changed `State` folds from the start."""
 
 
