@@ -45,8 +45,9 @@ test: $(BIN)/pytest ## Run the tests (ARGS="-k name")
 	$(BIN)/pytest $(ARGS)
 
 .PHONY: agents
-agents: $(BIN)/pytest ## Run real agents through modegate: opencode, qwen-code, mini-swe-agent
-	$(BIN)/python scripts/agents.py $(ARGS)
+agents: $(BIN)/pytest ## Run real agents through modegate (ARGS="--only opencode")
+	scripts/needs git npm
+	$(BIN)/python scripts/agents/run.py $(ARGS)
 
 .PHONY: bench
 bench: $(BIN)/pytest ## Measure added latency and throughput as ratios to nginx

@@ -1,0 +1,125 @@
+"""Run real coding agents, unchanged, through modegate against a scripted model, in default and in plan mode.
+
+Each run has its own HOME, git folder, modegate, log and script. Nothing but the npm and PyPI packages comes
+from outside, and no key is needed. See docs/agents.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import install
+from catalogue import AGENTS, Agent
+from install import InstallFailed, say
+from proxy import ProxyFailed
+from stories import STORIES
+from trial import CHECKS, Result, run
+
+MODES = ("default", "plan")
+
+EXAMPLES = """\
+examples:
+  make agents                                       everything, in about ten minutes
+  make agents ARGS="--only opencode"                one agent
+  make agents ARGS="--only qwen --mode plan --story parallel --keep"
+"""
+
+
+def parse(argv: list[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        prog="make agents",
+        description=__doc__,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    names = [agent.name for agent in AGENTS]
+    stories = [story.__name__ for story in STORIES]
+    several: dict[str, Any] = {"action": "append", "metavar": "NAME"}
+    parser.add_argument("--only", choices=names, **several, help=f"agent: {', '.join(names)}")
+    parser.add_argument("--mode", choices=MODES, **several, help="default or plan")
+    parser.add_argument("--story", choices=stories, **several, help=f"story: {', '.join(stories)}")
+    parser.add_argument("--timeout", type=float, default=120, help="seconds a run may take (120)")
+    parser.add_argument("--keep", action="store_true", help="keep the folders of all runs")
+    return parser.parse_args(argv)
+
+
+def install_for(agents: list[Agent]) -> None:
+    """Install what the chosen agents need."""
+    install.npm_packages(sorted({name for agent in agents for name in agent.npm}))
+    if any(agent.needs_calls for agent in agents):
+        install.mini()
+    say("installed: " + ", ".join(f"{name} {v}" for name, v in install.versions().items()))
+
+
+def run_all(args: argparse.Namespace, agents: list[Agent], folder: Path) -> list[Result]:
+    """Run every chosen agent, mode and story."""
+    results = []
+    for agent in agents:
+        for mode in args.mode or MODES:
+            for make in STORIES:
+                if args.story and make.__name__ not in args.story:
+                    continue
+                place = folder / f"{agent.name}-{mode}-{make.__name__}"
+                story = make(agent, place / "work", plan=mode == "plan")
+                if story is None:
+                    continue
+                say(f"{agent.name}, {mode}: {(make.__doc__ or '').partition(chr(10))[0]}")
+                result = run(agent, mode, story, place, args.timeout)
+                for check, problem in result.problems.items():
+                    say(f"    {check}: {problem}")
+                results.append(result)
+    return results
+
+
+def table(results: list[Result]) -> str:
+    """Give a row for each run and a column for each check."""
+    head = ("agent", "mode", "story", *CHECKS, "steps", "hops", "seconds")
+    rows = [
+        (
+            *(result.agent, result.mode, result.story),
+            *("FAIL" if check in result.problems else "ok" for check in CHECKS),
+            *(str(result.steps), str(result.hops), f"{result.seconds:.0f}"),
+        )
+        for result in results
+    ]
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in (head, *rows)
+    )
+
+
+def main() -> int:
+    """Install, run, print; give 1 if anything failed."""
+    args = parse()
+    began = time.monotonic()
+    agents = [agent for agent in AGENTS if not args.only or agent.name in args.only]
+    folder = Path(tempfile.mkdtemp(prefix="modegate-agents-"))
+    try:
+        install_for(agents)
+        results = run_all(args, agents, folder)
+    except (InstallFailed, ProxyFailed) as error:
+        say(f"Error: {error}")
+        return 1
+    finally:
+        if not args.keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    print(table(results))
+    failed = sum(bool(result.problems) for result in results)
+    took = time.monotonic() - began
+    print(
+        f"{len(results)} runs, {failed} failed, {took:.0f} s"
+        + (f"; kept in {folder}" if args.keep else "")
+    )
+    return 1 if failed or not results else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,185 @@
+"""One run of one agent through one modegate, and the checks on what came of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from catalogue import Agent, Place
+from proxy import Proxy
+from stories import BY_SHELL, BY_WRITE, PROMPT, SEED, SEED_TEXT, Story
+
+CHECKS = ("ended", "said", "hidden", "files", "log", "requests", "proxy")
+"""How it ended, what it showed, what it must not have got, the folder, the session's log, how often it
+asked, and modegate's own errors."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How an agent's process ended."""
+
+    code: int | None
+    """None: it had to be killed."""
+    output: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a run."""
+
+    agent: str
+    mode: str
+    story: str
+    problems: dict[str, str]
+    """By check; a check without a problem is not in it."""
+    steps: int
+    """Requests of the agent."""
+    hops: int
+    """Requests to the scripted model made for steps in a mode."""
+    seconds: float
+
+
+def run(agent: Agent, mode: str, story: Story, folder: Path, timeout: float) -> Result:
+    """Run an agent and check everything."""
+    began = time.monotonic()
+    session = f"{agent.name}-{mode}-{story.name}"
+    work = folder / "work"
+    _git_folder(work)
+    proxy = Proxy(folder / "modegate", {"answers": story.answers})
+    try:
+        place = Place(folder / "home", work, proxy.base_url(session))
+        if mode != "default":
+            proxy.set_mode(session, mode)
+        ended = _start(agent.command(place, PROMPT), place, agent, timeout)
+        hidden = _hidden(mode, place.home)
+        if story.then and agent.resume and ended.code == 0:
+            proxy.set_mode(session, "default")
+            ended = _start(agent.resume(place, story.then), place, agent, timeout)
+        steps, hops = proxy.counts()
+        problems = {
+            "ended": _ended(story, ended),
+            "said": "" if story.said in ended.output else f"{story.said!r} is not in its output",
+            "hidden": hidden,
+            "files": _files(story, work),
+            "log": _log(agent, mode, story, proxy.log(session), proxy.mode(session)),
+            "requests": _requests(agent, steps, hops),
+        }
+    finally:
+        proxy.stop()
+    problems["proxy"] = "; ".join(proxy.complaints()[:3])
+    found = {check: problem for check, problem in problems.items() if problem}
+    return Result(agent.name, mode, story.name, found, steps, hops, time.monotonic() - began)
+
+
+def _git_folder(work: Path) -> None:
+    work.mkdir(parents=True)
+    (work / SEED).write_text(f"{SEED_TEXT}\n", encoding="utf-8")
+    me = ["-c", "user.name=nobody", "-c", "user.email=nobody@localhost"]
+    for words in (["init", "-q"], ["add", "."], [*me, "commit", "-q", "-m", "seed"]):
+        subprocess.run(["git", *words], cwd=work, check=True, capture_output=True)
+
+
+def _start(command: list[str], place: Place, agent: Agent, timeout: float) -> Ended:
+    """Run an agent to its end, and end all that it started."""
+    place.home.mkdir(exist_ok=True)
+    environment = agent.prepare(place)
+    output = place.home / "output"
+    with output.open("wb") as file:
+        process = subprocess.Popen(
+            command,
+            cwd=place.work,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        code: int | None
+        try:
+            code = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            _end_group(process)
+    files = [output, *(place.home / name for name in [agent.transcript] if name)]
+    texts = [file.read_text(encoding="utf-8", errors="replace") for file in files if file.exists()]
+    return Ended(code, "\n".join(texts))
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    try:
+        # It was started in a session of its own, so the group is all that it left behind.
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    finally:
+        process.wait()
+
+
+def _ended(story: Story, ended: Ended) -> str:
+    if ended.code is None:
+        return "it had to be killed"
+    if (ended.code != 0) != story.fails:
+        return f"exit code {ended.code}: {ended.output[-300:]!r}"
+    return ""
+
+
+def _hidden(mode: str, home: Path) -> str:
+    """Look for the arguments of refused calls in all that an agent printed and kept."""
+    if mode == "default":
+        return ""
+    names = (BY_WRITE.encode(), BY_SHELL.encode())
+    found = [
+        str(file.relative_to(home))
+        for file in home.rglob("*")
+        if file.is_file() and any(name in file.read_bytes() for name in names)
+    ]
+    return f"a refused call reached {', '.join(found[:5])}" if found else ""
+
+
+def _files(story: Story, work: Path) -> str:
+    status = ["git", "status", "--porcelain", "--untracked-files=all", "--ignored"]
+    done = subprocess.run(status, cwd=work, check=True, capture_output=True, text=True)
+    found = sorted(line[3:] for line in done.stdout.splitlines())
+    return (
+        ""
+        if found == sorted(story.files)
+        else f"changed on disk: {found}, not {sorted(story.files)}"
+    )
+
+
+def _requests(agent: Agent, steps: int, hops: int) -> str:
+    if 0 < max(steps, hops) <= agent.limit:
+        return ""
+    return f"{steps} requests and {hops} to the model, where 1 to {agent.limit} are expected"
+
+
+def _log(agent: Agent, mode: str, story: Story, events: list[dict[str, Any]], mode_now: str) -> str:
+    if mode == "default":
+        return f"{len(events)} events in a session without a mode" if events else ""
+    expected = "default" if story.then else mode
+    if mode_now != expected:
+        return f"mode is {mode_now}, not {expected}"
+    data = [event["data"] for event in events if event["type"] == "call/judged"]
+    judged = {(call["tool"], call["verdict"]) for call in data}
+    if judged != set(story.judged):
+        return f"judged: {sorted(judged)}, not {sorted(set(story.judged))}"
+    return _headers(agent, events)
+
+
+def _headers(agent: Agent, events: list[dict[str, Any]]) -> str:
+    headers = [event["data"]["tools"] for event in events if event["type"] == "request/header"]
+    if not headers:
+        return "no request/header: what the model was offered is not in the log"
+    shell = agent.shell("")["name"]
+    if any(shell in tools for tools in headers):
+        return f"the model was offered {shell}"
+    reader = agent.read(Path())["name"]
+    if reader != shell and not any(reader in tools for tools in headers):
+        return f"the model was not offered {reader}"
+    return ""
