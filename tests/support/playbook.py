@@ -43,15 +43,15 @@ PLAN = ModeId("plan")
 SECTION = "PLAN-SECTION"
 
 
-def mode(name: str, *tools: str, section: str = SECTION, **more: Any) -> Mode:
-    """Make a mode that allows these tools."""
-    rules = tuple(Rule(RuleEffect.ALLOW, tool) for tool in tools)
+def mode(name: str, *tools: str | Rule, section: str = SECTION, **more: Any) -> Mode:
+    """Make a mode of rules, and of tools that it allows."""
+    rules = tuple(tool if isinstance(tool, Rule) else rule(tool) for tool in tools)
     return Mode(ModeId(name), name.title(), "", section, rules, **more)
 
 
-def allow(tool: str, when: When) -> Rule:
-    """Make a rule with conditions."""
-    return Rule(RuleEffect.ALLOW, tool, when)
+def rule(tool: str, when: When | None = None, effect: RuleEffect = RuleEffect.ALLOW) -> Rule:
+    """Make a rule."""
+    return Rule(effect, tool, when)
 
 
 def policy(*modes: Mode, limits: Limits | None = None) -> Policy:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -109,10 +109,9 @@ class Gathered:
         names = dict.fromkeys(self.names)
         if not names or self.odd or len(self.shapes) > 1:
             return []
-        arguments = self._parsed()
-        if glued or self.split or len(self.places) > 1:
-            # Some client has other arguments in front of it: no condition can hold.
-            arguments = None
+        # Where some client has other arguments in front of it, no condition can hold.
+        doubtful = glued or self.split or len(self.places) > 1
+        arguments = [None] if doubtful else self._parsed()
         if glued:
             names |= dict.fromkeys(name for call in glued for name in call.names)
         if len(names) > MAX_NAMES:
@@ -123,13 +122,15 @@ class Gathered:
         if glued or len(self.names) > 1:
             # A name that is repeated whole is one name, unless the agent has a tool of the joined one.
             readings |= dict.fromkeys(tool for tool in sorted(declared) if _made_of(tool, names))
-        return [ToolCall(ToolName(name), arguments) for name in readings]
+        return [ToolCall(ToolName(name), one) for name in readings for one in arguments]
 
-    def _parsed(self) -> dict[str, Any] | None:
-        if self.kind == "custom":
-            return {"input": self.arguments}
+    def _parsed(self) -> Sequence[dict[str, Any] | None]:
         # Some servers send no text at all for a call without arguments.
-        return parse_arguments(self.arguments or "{}")
+        parsed = parse_arguments(self.arguments or "{}")
+        if self.kind != "custom":
+            return [parsed]
+        # Free text; but a client may hand it to a tool that takes an object.
+        return [{"input": self.arguments}, *([parsed] if parsed else ())]
 
 
 def share(one: Gathered, other: Gathered) -> None:

@@ -141,7 +141,6 @@ class Closing:
         if not isinstance(hop, StreamedHop):
             raise TypeError("the answer is not a stream")
         out: list[bytes] = []
-        stop = {index for index, choice in hop.choices.items() if not choice.released()}
         finishes = {part.choice for part in hop.hold.deferred if part.kind is Kind.FINISH}
         for index in closing.keys() - finishes:
             out += (writer.text(index, closing[index]), writer.finish(index))
@@ -150,7 +149,7 @@ class Closing:
             if part.kind is Kind.FINISH and part.choice in closing and part.choice not in told:
                 out.append(writer.text(part.choice, closing[part.choice]))
                 told.add(part.choice)
-            out.append(writer.write([part], stop=stop))
+            out.append(writer.write([part]))
         out.append(self._done(writer, hop.hold.done))
         return b"".join(out)
 

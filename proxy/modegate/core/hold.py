@@ -71,6 +71,8 @@ class Hold:
                 self._hold(part)
         elif part.kind is Kind.FINISH:
             self._release(part.choice, out)
+            # One that says calls were made, where none was: sent on, it makes agents loop or fail.
+            part.stop = not self.reader.choices[part.choice].released()
             if self._defer or self.reader.choices[part.choice].refused():
                 self._put_off(part)
             else:

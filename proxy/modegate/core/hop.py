@@ -137,12 +137,7 @@ class StreamedHop:
                 raise self._too_large
         except ModegateError as error:
             self.failure = error
-        if not parts:
-            return b""
-        # A finish that says calls were made, where none was: sent on, it makes agents loop or fail.
-        return self._writer.write(
-            parts, stop={c for c, read in self.choices.items() if not read.calls}
-        )
+        return self._writer.write(parts)
 
     def to_judge(self) -> list[Gathered]:
         """Give the calls that wait for a verdict."""

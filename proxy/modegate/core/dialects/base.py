@@ -7,7 +7,7 @@ parts that leave together leave as the bytes that came.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
@@ -47,6 +47,8 @@ class Part:
     """For `call`: one entry for each piece, in the frame's order."""
     size: int = 0
     """Bytes that it costs to hold it back."""
+    stop: bool = False
+    """For `finish`: no call goes with it, so that one which says calls were made is a normal one."""
 
 
 @dataclass(slots=True)
@@ -151,8 +153,8 @@ class StreamWriter(Protocol):
         """Note what the answer is called, though nothing of it may go yet."""
         ...
 
-    def write(self, parts: Sequence[Part], *, stop: Collection[int] = ()) -> bytes:
-        """Give the bytes of parts that may go; in `stop`, a finish with calls becomes a normal one."""
+    def write(self, parts: Sequence[Part]) -> bytes:
+        """Give the bytes of parts that may go."""
         ...
 
     def next_hop(self, usage: Mapping[str, Any] | None) -> None:

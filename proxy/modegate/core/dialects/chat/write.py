@@ -6,7 +6,7 @@ rest is cut out of its JSON; in hops after the first, id, `created` and `role` a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -53,10 +53,10 @@ class ChatStreamWriter:
         if not self._head and part.frame.value.get("choices"):
             self._head = {k: part.frame.value[k] for k in HEAD_KEYS if k in part.frame.value}
 
-    def write(self, parts: Sequence[Part], *, stop: Collection[int] = ()) -> bytes:
-        """Give the bytes of parts that may go; in `stop`, a finish with calls becomes a normal one."""
+    def write(self, parts: Sequence[Part]) -> bytes:
+        """Give the bytes of parts that may go."""
         return b"".join(
-            self._emit(self._frame(frame, list(group), stop))
+            self._emit(self._frame(frame, list(group)))
             for frame, group in groupby(parts, key=lambda part: part.frame)
         )
 
@@ -97,16 +97,15 @@ class ChatStreamWriter:
         choices = [{"index": choice, "delta": delta, "finish_reason": finish}]
         return self._emit(encode(msgspec.json.encode({**head, "choices": choices})))
 
-    def _frame(self, frame: ChatFrame, parts: list[Part], stop: Collection[int]) -> bytes:
+    def _frame(self, frame: ChatFrame, parts: list[Part]) -> bytes:
         if not frame.data:
             return frame.raw
         whole = len(parts) == len(frame.parts) and all(
             call.released for part in parts for call in part.calls
         )
-        stops = {part.choice for part in parts if part.kind is Kind.FINISH} & set(stop)
         edits: list[Edit] = []
-        if not whole or stops or self._hop or self._spent:
-            edits = self._edits(frame, parts, stops)
+        if not whole or self._hop or any(part.stop for part in parts):
+            edits = self._edits(frame, parts)
         self._note(frame)
         if not edits:
             return frame.raw
@@ -121,7 +120,7 @@ class ChatStreamWriter:
                 self._texts.add(index)
                 self._break_before.discard(index)
 
-    def _edits(self, frame: ChatFrame, parts: list[Part], stops: set[int]) -> list[Edit]:
+    def _edits(self, frame: ChatFrame, parts: list[Part]) -> list[Edit]:
         top = members(frame.data)
         edits = self._head_edits(frame, top)
         if any(part.kind is Kind.FINISH for part in frame.parts if part not in parts):
@@ -137,7 +136,7 @@ class ChatStreamWriter:
             if not mine:
                 gone.add(position)
                 continue
-            edits += self._choice_edits(frame.data, places[position], choice, mine, index in stops)
+            edits += self._choice_edits(frame.data, places[position], choice, mine)
         return edits + without(places, gone)
 
     def _head_edits(self, frame: ChatFrame, top: list[Member]) -> list[Edit]:
@@ -160,7 +159,7 @@ class ChatStreamWriter:
         return edits
 
     def _choice_edits(
-        self, data: bytes, place: Span, choice: dict[str, Any], parts: list[Part], stop: bool
+        self, data: bytes, place: Span, choice: dict[str, Any], parts: list[Part]
     ) -> list[Edit]:
         found = members(data, place)
         kinds = {part.kind for part in parts}
@@ -169,7 +168,10 @@ class ChatStreamWriter:
             if member.key == "finish_reason" and choice.get("finish_reason"):
                 if Kind.FINISH not in kinds:
                     edits.append(Edit(*member.value, b"null"))
-                elif stop and choice["finish_reason"] in answer.CALL_FINISHES:
+                elif (
+                    any(part.stop for part in parts)
+                    and choice["finish_reason"] in answer.CALL_FINISHES
+                ):
                     edits.append(Edit(*member.value, b'"stop"'))
             elif member.key == answer.body_key(choice) and answer.body_of(choice):
                 edits += self._body_edits(data, member.value, answer.body_of(choice), parts)
