@@ -51,6 +51,22 @@ class Edit(NamedTuple):
     new: bytes
 
 
+_SURROGATE = re.compile(
+    rb"(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
+)
+
+
+def without_lone_surrogates(text: bytes) -> bytes:
+    """Give the text with each escaped half of a pair that stands alone replaced; of the same length.
+
+    Agents in JavaScript send `"\\ud83d"` where they cut a text within an emoji. Most servers take it, the
+    decoder here does not: it gets this copy, in which everything stands at the same place.
+    """
+    if b"\\ud" not in text and b"\\uD" not in text:
+        return text
+    return _SURROGATE.sub(lambda match: match.group(1) or b"\\ufffd", text)
+
+
 def check(text: bytes) -> Any:
     """Decode a JSON text whole.
 

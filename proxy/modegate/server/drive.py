@@ -36,6 +36,10 @@ KEEP_BLOBS_MS = 30 * 24 * 60 * 60 * 1000
 """How long withheld exchanges can be put back: a month, longer than agents resume a session."""
 
 
+SLICE = 16 * 1024
+"""Bytes of an answer that are read before what they bring is sent."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outside:
     """What a step can reach."""
@@ -69,7 +73,7 @@ class Drive:
         try:
             await self._perform(self._exchange.begin(standing))
             while self._outcome is None:
-                await self._perform(await self._next())
+                await self._next()
         except ModegateError as error:
             await self._perform(self._exchange.failed(error))
         finally:
@@ -80,16 +84,21 @@ class Drive:
         """End the step with an error of our own."""
         await self._perform(self._exchange.failed(error))
 
-    async def _next(self) -> list[Effect]:
+    async def _next(self) -> None:
         if self._chunks is None:
             raise AssertionError("the exchange waits for nothing and is not over")
+        chunks = self._chunks
         try:
-            chunk = await anext(self._chunks)
+            chunk = await anext(chunks)
         except StopAsyncIteration:
-            return self._exchange.upstream_end()
+            return await self._perform(self._exchange.upstream_end())
         except UpstreamFailed as error:
-            return self._exchange.upstream_end(error)
-        return self._exchange.upstream_data(chunk)
+            return await self._perform(self._exchange.upstream_end(error))
+        # What a large read brought leaves piece by piece, so that its beginning does not wait for its end.
+        for at in range(0, len(chunk), SLICE):
+            if self._chunks is chunks and self._outcome is None:
+                await self._perform(self._exchange.upstream_data(chunk[at : at + SLICE]))
+        return None
 
     async def _perform(self, effects: Iterable[Effect]) -> None:
         pending = deque(effects)

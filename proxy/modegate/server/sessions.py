@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
+from contextlib import suppress
 
 from modegate.core.errors import Conflict
 from modegate.core.events import Entry, Event, ModeSet, SessionOpen
@@ -55,23 +56,21 @@ class Sessions:
             events = await self._opening(found, state, policy, path)
             if not events:
                 break
-            try:
+            with suppress(Conflict):
                 await self._append(found.key, events, state)
-                break
-            except Conflict:
-                state = await self._folds.state(found.key)
+            state = await self._folds.state(found.key)
         self._recorder.touch(Seen(found.key, found.agent, found.how, self._clock.now_ms()))
-        return await self.stand(found.key, policy)
+        return await self._stand(found.key, state, policy)
 
     async def stand(self, key: SessionKey, policy: Policy) -> Standing:
         """Give what a session stands under now, its parents' modes included."""
-        chain: list[tuple[SessionId, State]] = []
-        at: SessionKey | None = key
-        while at is not None and len(chain) <= MAX_CHAIN:
-            state = await self._folds.state(at)
-            chain.append((at.session, state))
-            parent = state.opened.parent if state.opened else None
-            at = SessionKey(key.tenant, parent) if parent and not state.set_by_person else None
+        return await self._stand(key, await self._folds.state(key), policy)
+
+    async def _stand(self, key: SessionKey, state: State, policy: Policy) -> Standing:
+        chain = [(key.session, state)]
+        while (parent := _followed(state)) is not None and len(chain) <= MAX_CHAIN:
+            state = await self._folds.state(SessionKey(key.tenant, parent))
+            chain.append((parent, state))
         return stand(policy, chain)
 
     async def _append(self, key: SessionKey, events: list[Event], state: State) -> None:
@@ -123,3 +122,8 @@ class Sessions:
         if len(self._seen) > MAX_SEEN:
             self._seen.popitem(last=False)
         return seen
+
+
+def _followed(state: State) -> SessionId | None:
+    """Give the parent whose mode counts too: until a person sets the session's own."""
+    return state.opened.parent if state.opened and not state.set_by_person else None

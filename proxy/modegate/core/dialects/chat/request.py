@@ -9,7 +9,7 @@ import msgspec
 
 from modegate.core.dialects.chat.tools import Declared, spelling, tool_names
 from modegate.core.errors import BadRequest
-from modegate.core.spans import Member, Span, elements, members
+from modegate.core.spans import Member, Span, elements, members, without_lone_surrogates
 
 # Top-level keys that decide what the model may call. Some servers match keys without regard to case or
 # underscores, so a look-alike is refused instead of forwarded.
@@ -32,10 +32,11 @@ class ChatRequest:
                 about tools stands there twice or in another case, or a wrong type.
         """
         self.body = body
+        self._readable = without_lone_surrogates(body)
         try:
             # A lenient decoder could see a quote in a byte sequence that is not UTF-8.
             str(body, "utf-8")
-            self.members = members(body)
+            self.members = members(self._readable)
             self.top = self._top()
             self.messages = self._list("messages", required=True)
             self.tools = self._declared("tools")
@@ -63,7 +64,7 @@ class ChatRequest:
                 raise BadRequest(f"{key!r} is missing")
             return []
         try:
-            found = elements(self.body, span)
+            found = elements(self._readable, span)
         except ValueError as error:
             raise BadRequest(f"{key!r} is not a list") from error
         if any(self.body[item.start : item.start + 1] != b"{" for item in found):
@@ -71,7 +72,7 @@ class ChatRequest:
         return found
 
     def _declared(self, key: str) -> list[Declared]:
-        return [Declared(span, tool_names(self.body, span)) for span in self._list(key)]
+        return [Declared(span, tool_names(self._readable, span)) for span in self._list(key)]
 
     def text(self, span: Span) -> bytes:
         """Give a value's bytes."""
@@ -79,12 +80,12 @@ class ChatRequest:
 
     def decode(self, span: Span) -> Any:
         """Decode a value."""
-        return decode(self.body, span)
+        return decode(self._readable, span)
 
     def value(self, key: str) -> Any:
         """Decode one top-level value; None if it is absent."""
         span = self.top.get(key)
-        return None if span is None else decode(self.body, span)
+        return None if span is None else decode(self._readable, span)
 
     @cached_property
     def declared(self) -> frozenset[str]:
@@ -101,13 +102,13 @@ class ChatRequest:
         """The first user message's text."""
         for span in self.messages:
             if self.role(span) == "user":
-                return content_text(decode(self.body, span).get("content"))
+                return content_text(decode(self._readable, span).get("content"))
         return ""
 
     @cached_property
     def history(self) -> list[dict[str, Any]]:
         """All messages decoded; only for what needs the whole history."""
-        return [decode(self.body, span) for span in self.messages]
+        return [decode(self._readable, span) for span in self.messages]
 
     @cached_property
     def call_ids(self) -> frozenset[str]:
@@ -119,7 +120,7 @@ class ChatRequest:
     def role(self, span: Span) -> str:
         """Give a message's role."""
         try:
-            return _decode_role(self.body[span.start : span.end]).role
+            return _decode_role(self._readable[span.start : span.end]).role
         except msgspec.MsgspecError:
             return ""
 
@@ -130,7 +131,7 @@ class ChatRequest:
             BadRequest: it is not an object.
         """
         try:
-            return members(self.body, span)
+            return members(self._readable, span)
         except ValueError as error:
             raise BadRequest(f"the request holds something unreadable: {error}") from error
 
@@ -141,7 +142,7 @@ class ChatRequest:
             BadRequest: it is not a list.
         """
         try:
-            return elements(self.body, span)
+            return elements(self._readable, span)
         except ValueError as error:
             raise BadRequest(f"the request holds something unreadable: {error}") from error
 

@@ -156,3 +156,15 @@ def test_b085_unknown_keys_may_stand_twice_and_numbers_be_odd() -> None:
     body = HEAD + b',"b":1,"a":2,"t":"\\u00e9\xc3\xa9\\/","n":1.0,"e":1E2,"z":-0,"dup":1,"dup":2}\n'
     got = Session().step(body, [said()])
     assert got.requests == [body]
+
+
+@pytest.mark.parametrize("half", [rb"\ud83d", rb"x\uDE00y", rb"\ud83d\ud83d\ude00"])
+def test_half_an_emoji_is_readable(half: bytes) -> None:
+    """JavaScript agents cut texts within a pair: the request is read, and its bytes stay."""
+    body = (
+        b'{"messages":[{"role":"user","content":"' + half + b'"}],'
+        b'"tools":[{"type":"function","function":{"name":"write"}}]}'
+    )
+    got = Session().step(body, [said()])
+    assert half in got.requests[0]
+    assert b'"write"' not in got.requests[0]
