@@ -125,9 +125,9 @@ class ChatStreamReader:
         call.places.add(place)
         if call.id:
             routes.by_id.setdefault(call.id, call)
-        if self._last is not None and self._last is not call and not (new and call.id):
-            share(call, self._last)
-        self._last = call
+        last, self._last = self._last, call
+        if last is not None and last is not call and not (new and call.id and last.id):
+            share(call, last)
         for other in self._calls:
             if other is not call and other.kind != "legacy" and _meet(call, other):
                 share(call, other)
