@@ -6,10 +6,11 @@
             ▼
         detached ──► answered          any open state ──► closed
 
-Open are `asked`, `delivered` and `detached`. A detached question was answered "not approved" in its step,
-and a person can still settle it later. The first answer in the log wins; what comes late, twice, or for
-an option that was not offered changes nothing. The fold applies `TRANSITIONS`; the other functions give
-the events that somebody may append, with `expect`, and fold again on a conflict.
+Open are `asked`, `delivered` and `detached`. A detached question was answered "not approved" in its step;
+a plan can still be approved later, a single call not, since it is over. The first answer in the log wins;
+what comes late, twice, or for an option that was not offered changes nothing. The fold applies
+`TRANSITIONS`; the other functions give the events that somebody may append, with `expect`, and fold again
+on a conflict.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from modegate.core.errors import BadOption, NotOpen, UnknownMode
 from modegate.core.events import (
@@ -43,6 +44,18 @@ NOBODY_S = 2.0
 WAIT_STREAMED_S = 600.0
 WAIT_WHOLE_S = 60.0
 """How long a step waits: a stream is kept alive meanwhile, a body cannot be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """How long a step waits for a person, in seconds."""
+
+    nobody: float = NOBODY_S
+    streamed: float = WAIT_STREAMED_S
+    whole: float = WAIT_WHOLE_S
+
+
+WAITS = Waits()
 
 MAX_COMMENT = 4_000
 """Characters of a person's words; the model gets them."""
@@ -110,6 +123,17 @@ class Approval:
     """Why it was closed or detached."""
 
     @property
+    def open(self) -> bool:
+        """Whether a person can still answer it."""
+        over = self.asked.purpose == "ask" and self.status is Status.DETACHED
+        return self.status.open and not over
+
+    @property
+    def waited_for(self) -> bool:
+        """Whether a step may be waiting for the answer."""
+        return self.status in (Status.ASKED, Status.DELIVERED)
+
+    @property
     def approved(self) -> bool:
         """Whether a person said yes."""
         return self.status is Status.ANSWERED and any(
@@ -126,13 +150,15 @@ class Approval:
         """Say how it ended, for somebody who comes late."""
         if self.status is Status.ANSWERED:
             return f"answered with {self.option!r} by {self.by}"
+        if self.status is Status.DETACHED:
+            return f"over: its step went on without an answer ({self.why})"
         return f"closed: {self.why}"
 
 
 def step(approval: Approval, event: Event, by: str) -> Approval:
     """Apply one event to an approval."""
     status = TRANSITIONS[approval.status][type(event)]
-    if not approval.status.open:
+    if status is approval.status:
         return approval
     match event:
         case ApprovalAnswered():
@@ -169,7 +195,7 @@ def answer(
     approval = approvals.get(approval_id)
     if approval is None:
         raise NotOpen(f"there is no approval {approval_id[:80]!r} in this session")
-    if not approval.status.open:
+    if not approval.open:
         raise NotOpen(f"approval {approval_id!r} is already {approval.settled()}")
     if now_ms >= approval.asked.expires:
         raise NotOpen(f"approval {approval_id!r} has expired")
@@ -184,22 +210,36 @@ def answer(
     return events if to is None else [*events, ModeSet(to)]
 
 
-def due(approval: Approval, waited_s: float, *, streamed: bool, draining: bool) -> str | None:
+def delivered(approvals: Mapping[str, Approval], approval_id: str, via: str) -> list[Event]:
+    """Give what showing a question to a person appends: once, and only while its step waits for that.
+
+    Raises:
+        NotOpen: there is no such question.
+    """
+    approval = approvals.get(approval_id)
+    if approval is None:
+        raise NotOpen(f"there is no approval {approval_id[:80]!r} in this session")
+    return [ApprovalDelivered(approval_id, via)] if approval.status is Status.ASKED else []
+
+
+def due(
+    approval: Approval, waited_s: float, *, streamed: bool, draining: bool, waits: Waits = WAITS
+) -> Literal["nobody", "timeout", "shutdown"] | None:
     """Tell why a step that waits goes on without an answer now, or None if it waits on."""
     if draining:
         return "shutdown"
-    if approval.status is Status.ASKED and waited_s >= NOBODY_S:
-        return "nobody"
-    if waited_s >= (WAIT_STREAMED_S if streamed else WAIT_WHOLE_S):
+    if waited_s >= (waits.streamed if streamed else waits.whole):
         return "timeout"
+    if approval.status is Status.ASKED and waited_s >= waits.nobody:
+        return "nobody"
     return None
 
 
-def next_due(approval: Approval, waited_s: float, *, streamed: bool) -> float:
+def next_due(approval: Approval, waited_s: float, *, streamed: bool, waits: Waits = WAITS) -> float:
     """Give the seconds after which `due` may say something else."""
-    limit = WAIT_STREAMED_S if streamed else WAIT_WHOLE_S
+    limit = waits.streamed if streamed else waits.whole
     if approval.status is Status.ASKED:
-        limit = min(limit, NOBODY_S)
+        limit = min(limit, waits.nobody)
     return max(0.0, limit - waited_s)
 
 
@@ -208,19 +248,22 @@ def replaced(approvals: Mapping[str, Approval], asked: ApprovalAsked) -> list[Ev
     return [
         ApprovalClosed(one.asked.id, "superseded")
         for one in approvals.values()
-        if one.status.open and one.asked.lane == asked.lane and asked.purpose == "exit"
-        and one.asked.purpose == "exit"
-    ]  # fmt: skip
+        if one.status.open
+        and one.asked.lane == asked.lane
+        and one.asked.purpose == asked.purpose == "exit"
+    ]
 
 
 def joinable(approvals: Mapping[str, Approval], asked: ApprovalAsked, now_ms: int) -> str | None:
     """Find an open question that asks the same for the same lane and is still waited for."""
     for one in approvals.values():
-        waiting = one.status in (Status.ASKED, Status.DELIVERED) and now_ms < one.asked.expires
-        same = (one.asked.lane, one.asked.purpose, one.asked.text) == (
-            asked.lane, asked.purpose, asked.text,
-        )  # fmt: skip
-        if waiting and same and asked.purpose == "exit":
+        same = (
+            one.asked.purpose == asked.purpose == "exit"
+            and one.asked.lane == asked.lane
+            and one.asked.text == asked.text
+            and one.asked.options == asked.options
+        )
+        if same and one.waited_for and now_ms < one.asked.expires:
             return one.asked.id
     return None
 
@@ -236,10 +279,10 @@ def abandoned(approvals: Mapping[str, Approval], lane: str) -> list[Event]:
 
 def remember(approvals: Mapping[str, Approval]) -> dict[str, Approval]:
     """Keep open approvals whole, and the last settled ones without their text."""
-    settled = [one for one in approvals.values() if not one.status.open][-KEPT_SETTLED:]
+    settled = [one for one in approvals.values() if not one.open][-KEPT_SETTLED:]
     kept = {one.asked.id for one in settled}
     return {
-        name: one if one.status.open else replace(one, asked=replace(one.asked, text=""))
+        name: one if one.open else replace(one, asked=replace(one.asked, text=""))
         for name, one in approvals.items()
-        if one.status.open or name in kept
+        if one.open or name in kept
     }

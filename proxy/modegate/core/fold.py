@@ -141,7 +141,9 @@ def _settle(state: State, record: Record, event: Event) -> State:
     known = state.approvals.get(name)
     if known is None:
         return state
-    after = {**state.approvals, name: approvals.step(known, event, record.by)}
+    # What changed last stands last, so that what was settled just now is not what is forgotten first.
+    others = {other: one for other, one in state.approvals.items() if other != name}
+    after = {**others, name: approvals.step(known, event, record.by)}
     return replace(state, approvals=approvals.remember(after))
 
 

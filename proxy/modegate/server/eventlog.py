@@ -60,6 +60,16 @@ class Changes:
     gap: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One row of the index of questions to people."""
+
+    key: SessionKey
+    id: str
+    expires: int
+    """Milliseconds since the epoch."""
+
+
 class EventLog(Protocol):
     """Append-only logs of sessions, a feed over all of them, an index, checkpoints and bodies.
 
@@ -109,6 +119,14 @@ class EventLog(Protocol):
 
     async def derived_kin(self, tenant: Tenant, agent: str, since: int) -> list[SessionKey]:
         """Give sessions with events that were derived for this agent and seen or changed since then."""
+        ...
+
+    async def questions(self, tenant: Tenant, after: int, limit: int = 1000) -> list[Question]:
+        """Give what was asked and expires after a time, the latest to expire first; settled or not."""
+        ...
+
+    async def asked_in(self, tenant: Tenant, approval: str) -> SessionKey | None:
+        """Give the session of a question; None if it was never asked, or expired over a day ago."""
         ...
 
     async def save_checkpoint(self, key: SessionKey, seq: Seq, checkpoint: bytes) -> None:

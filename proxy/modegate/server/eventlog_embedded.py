@@ -17,16 +17,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from modegate.core.errors import Conflict, LogUnavailable
-from modegate.core.events import Entry, Record, SessionOpen, decode, encode
+from modegate.core.events import ApprovalAsked, Entry, Record, SessionOpen, decode, encode
 from modegate.core.fold import CHECKPOINT_VERSION
 from modegate.core.ids import Seq, SessionId, SessionKey, Tenant
 from modegate.server import eventlog_schema as schema
 from modegate.server.clock import Clock
-from modegate.server.eventlog import Change, Changes, Listed, Page, Seen
+from modegate.server.eventlog import Change, Changes, Listed, Page, Question, Seen
 from modegate.server.eventlog_rules import (
     DERIVED,
     FEED_CAP,
     FEED_PAGE,
+    KEEP_QUESTIONS_MS,
     read_cursor,
     require_whole,
     write_cursor,
@@ -98,6 +99,8 @@ class EmbeddedLog:
         for entry in entries:
             if isinstance(entry.event, SessionOpen) and entry.event.derived:
                 _note_derived(db, key, entry.event.agent)
+            if isinstance(entry.event, ApprovalAsked):
+                _note_question(db, key, entry.event, entry.at)
 
     async def read(self, key: SessionKey, after: Seq = Seq(0), limit: int = 1000) -> list[Record]:
         """Give up to `limit` records after a seq, in order and without a hole."""
@@ -186,6 +189,23 @@ class EmbeddedLog:
         with self._reading() as db:
             found = db.execute(sql, (tenant, agent, since)).fetchall()
         return [SessionKey(tenant, SessionId(name)) for (name,) in found]
+
+    async def questions(self, tenant: Tenant, after: int, limit: int = 1000) -> list[Question]:
+        """Give what was asked and expires after a time, the latest to expire first; settled or not."""
+        sql = (
+            "select session, id, expires from questions where tenant = ? and expires > ? "
+            "order by expires desc limit ?"
+        )
+        with self._reading() as db:
+            found = db.execute(sql, (tenant, after, limit)).fetchall()
+        return [Question(SessionKey(tenant, SessionId(one)), name, end) for one, name, end in found]
+
+    async def asked_in(self, tenant: Tenant, approval: str) -> SessionKey | None:
+        """Give the session of a question; None if it was never asked, or expired over a day ago."""
+        sql = "select session from questions where tenant = ? and id = ?"
+        with self._reading() as db:
+            found = _one(db, sql, tenant, approval)
+        return None if found is None else SessionKey(tenant, SessionId(found))
 
     async def save_checkpoint(self, key: SessionKey, seq: Seq, checkpoint: bytes) -> None:
         """Keep a folded state; an older one is replaced, a newer one stays."""
@@ -280,3 +300,10 @@ def _one(db: sqlite3.Connection, sql: str, *values: Any) -> Any:
 
 def _note_derived(db: sqlite3.Connection, key: SessionKey, agent: str) -> None:
     db.execute("insert or ignore into derived values (?, ?, ?)", (key.tenant, agent, key.session))
+
+
+def _note_question(db: sqlite3.Connection, key: SessionKey, asked: ApprovalAsked, at: int) -> None:
+    old = (key.tenant, at - KEEP_QUESTIONS_MS)
+    db.execute("delete from questions where tenant = ? and expires <= ?", old)
+    row = (key.tenant, asked.id, key.session, asked.expires)
+    db.execute("insert or ignore into questions values (?, ?, ?, ?)", row)

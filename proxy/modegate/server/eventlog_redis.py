@@ -21,14 +21,15 @@ import msgspec
 from redis.exceptions import RedisError
 
 from modegate.core.errors import Conflict, LogUnavailable
-from modegate.core.events import Entry, Record, SessionOpen, decode, encode
+from modegate.core.events import ApprovalAsked, Entry, Record, SessionOpen, decode, encode
 from modegate.core.fold import CHECKPOINT_VERSION
 from modegate.core.ids import Seq, SessionId, SessionKey, Tenant
-from modegate.server.eventlog import Change, Changes, Listed, Page, Seen
+from modegate.server.eventlog import Change, Changes, Listed, Page, Question, Seen
 from modegate.server.eventlog_rules import (
     DERIVED,
     FEED_CAP,
     FEED_PAGE,
+    KEEP_QUESTIONS_MS,
     read_cursor,
     require_whole,
     write_cursor,
@@ -83,6 +84,8 @@ class _Index:
         self.times = f"{tag}:times"
         self.ends = f"{tag}:ends"
         self.seen = f"{tag}:seen"
+        self.questions = f"{tag}:questions"
+        self.ask_ends = f"{tag}:ask-ends"
         self._derived = f"{tag}:derived:"
 
     def derived(self, agent: str) -> str:
@@ -110,6 +113,8 @@ class RedisLog:
         """Append all entries or none, durably; give the last one's seq."""
         envelopes = [encode(entry) for entry in entries]
         with _reported("written"):
+            # First, so that no question is in a log and not in the index.
+            await self._note_questions(key, entries)
             fits, last = await self._append(
                 [_Session(key).events], ["" if expect is None else expect, *envelopes]
             )
@@ -118,6 +123,21 @@ class RedisLog:
             if last:
                 await self._publish(key, Seq(last), entries)
         return Seq(last)
+
+    async def _note_questions(self, key: SessionKey, entries: Sequence[Entry]) -> None:
+        asked = {e.event.id: e.event.expires for e in entries if isinstance(e.event, ApprovalAsked)}
+        if not asked:
+            return
+        index = _Index(key.tenant)
+        over = entries[-1].at - KEEP_QUESTIONS_MS
+        old = await self._writer.zrangebyscore(index.ask_ends, "-inf", over)
+        pipe = self._writer.pipeline(transaction=True)
+        if old:
+            pipe.zrem(index.ask_ends, *old)
+            pipe.hdel(index.questions, *old)
+        pipe.zadd(index.ask_ends, asked)
+        pipe.hset(index.questions, mapping=dict.fromkeys(asked, key.session))
+        await pipe.execute()
 
     async def _publish(self, key: SessionKey, last: Seq, entries: Sequence[Entry]) -> None:
         index = _Index(key.tenant)
@@ -268,6 +288,28 @@ class RedisLog:
             for name, at in zip(both, times, strict=True)
             if at is not None and at >= since
         ]
+
+    async def questions(self, tenant: Tenant, after: int, limit: int = 1000) -> list[Question]:
+        """Give what was asked and expires after a time, the latest to expire first; settled or not."""
+        index = _Index(tenant)
+        with _reported("read"):
+            rows = await self._reader.zrange(
+                index.ask_ends, "+inf", f"({after}", desc=True, byscore=True,
+                offset=0, num=limit, withscores=True,
+            )  # fmt: skip
+            names = [name for name, _ in rows]
+            sessions = await self._reader.hmget(index.questions, names) if names else []
+        return [
+            Question(SessionKey(tenant, SessionId(session.decode())), name.decode(), int(expires))
+            for (name, expires), session in zip(rows, sessions, strict=True)
+            if session is not None
+        ]
+
+    async def asked_in(self, tenant: Tenant, approval: str) -> SessionKey | None:
+        """Give the session of a question; None if it was never asked, or expired over a day ago."""
+        with _reported("read"):
+            found = await self._reader.hget(_Index(tenant).questions, approval)
+        return None if found is None else SessionKey(tenant, SessionId(found.decode()))
 
     async def save_checkpoint(self, key: SessionKey, seq: Seq, checkpoint: bytes) -> None:
         """Keep a folded state; an older one is replaced, a newer one stays."""

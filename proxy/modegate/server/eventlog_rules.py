@@ -14,6 +14,9 @@ FEED_CAP = 100_000
 FEED_PAGE = 10_000
 """Entries of the feed given at once; whoever is further behind gets a gap, which costs less."""
 
+KEEP_QUESTIONS_MS = 24 * 60 * 60 * 1000
+"""How long the index knows a question after it expired, so that a late answer is told that it has."""
+
 DERIVED = "derived"
 """`Seen.how` of a session whose id was made from its first message."""
 

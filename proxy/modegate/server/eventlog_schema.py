@@ -9,7 +9,7 @@ from pathlib import Path
 
 from modegate.core.errors import LogUnavailable
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 BUSY_TIMEOUT_MS = 5_000
 """How long a writer waits for the other processes' writers."""
 
@@ -36,6 +36,11 @@ create table if not exists derived (
     tenant text not null, agent text not null, session text not null,
     primary key (tenant, agent, session)
 ) without rowid;
+create table if not exists questions (
+    tenant text not null, id text not null, session text not null, expires integer not null,
+    primary key (tenant, id)
+) without rowid;
+create index if not exists questions_by_end on questions (tenant, expires);
 create table if not exists checkpoints (
     key text not null, version integer not null, seq integer not null, state blob not null,
     primary key (key, version)

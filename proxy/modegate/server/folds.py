@@ -93,6 +93,10 @@ class Folds:
         try:
             last = await self.log.append(key, entries, expect=expect)
         except Conflict:
+            # Whoever appended may have died before the feed was told, so the feed is not believed now.
+            slot = self._slots.get(key)
+            if slot and expect is not None:
+                slot.end = max(slot.end, Seq(expect + 1))
             raise
         except BaseException:
             # It may have landed without being told to the feed.

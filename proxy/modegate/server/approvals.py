@@ -1,0 +1,269 @@
+"""Questions to people: asked, waited for, shown and answered through the log; the core decides.
+
+A question lives in its session's log and nowhere else, so that it can be answered at any replica and the
+first answer in the log wins. Each event is appended with `expect`; on a conflict the log is folded again
+and decided anew. Whoever waits looks at the fold every `POLL_S`: that costs one shared read of the feed,
+whatever else the feed brings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from modegate.core import approvals as core
+from modegate.core.approvals import WAITS, Approval, Status, Waits
+from modegate.core.errors import Conflict, LogUnavailable, NotOpen, SessionUnreadable
+from modegate.core.events import (
+    ApprovalAsked,
+    ApprovalClosed,
+    ApprovalDetached,
+    Entry,
+    Event,
+)
+from modegate.core.fold import State
+from modegate.core.ids import ModeId, Seq, SessionKey, Tenant
+from modegate.server.clock import Clock
+from modegate.server.eventlog import EventLog
+from modegate.server.folds import Folds
+
+POLL_S = 0.1
+"""How often a waiting step looks; a person does not notice it."""
+
+KEEPALIVE_S = 8.0
+"""Silence after which the client is sent something: clients and proxies bear 10 s."""
+
+ATTEMPTS = 20
+"""How often an event is tried to be appended while others append to the same session."""
+
+Decide = Callable[[State], Sequence[Event]]
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A question and the session that it stands in."""
+
+    key: SessionKey
+    approval: Approval
+
+
+class Approvals:
+    """All questions of all sessions; one instance a process, which holds no state of its own."""
+
+    def __init__(
+        self,
+        folds: Folds,
+        log: EventLog,
+        clock: Clock,
+        *,
+        waits: Waits = WAITS,
+        poll: float = POLL_S,
+        keepalive: float = KEEPALIVE_S,
+    ) -> None:
+        """Read through the folds, append to the log; `waits`, `poll`, `keepalive` (seconds) for tests."""
+        self._folds = folds
+        self._log = log
+        self._clock = clock
+        self._waits = waits
+        self._poll = poll
+        self._keepalive = keepalive
+
+    async def ask(
+        self, key: SessionKey, asked: ApprovalAsked, *, mode_seq: Seq | None = None
+    ) -> Approval:
+        """Ask a person, or join the open question that asks the same; give the question as it stands.
+
+        With `mode_seq`, the question is about the mode that was set there; if another one has been set
+        meanwhile, nothing is asked and the approval comes back closed.
+
+        Raises:
+            LogUnavailable, SessionUnreadable: nobody can be asked now.
+        """
+
+        def decide(state: State) -> Sequence[Event]:
+            joins = core.joinable(state.approvals, asked, self._clock.now_ms())
+            stale = mode_seq is not None and state.mode_seq != mode_seq
+            return () if joins or stale else [*core.replaced(state.approvals, asked), asked]
+
+        state, events = await self._append(key, "gate", decide)
+        if events:
+            return Approval(asked, asked_at=self._clock.now_ms())
+        joined = core.joinable(state.approvals, asked, self._clock.now_ms())
+        if joined is None:
+            return Approval(asked, Status.CLOSED, why="superseded")
+        return state.approvals[joined]
+
+    async def wait(
+        self,
+        key: SessionKey,
+        approval_id: str,
+        *,
+        streamed: bool,
+        keepalive: Callable[[], Awaitable[None]] | None,
+        draining: asyncio.Event,
+    ) -> Approval:
+        """Wait until a question is settled or its step must go on; give it as the log then has it.
+
+        It is detached if nobody is there, in time, or at a shutdown (`draining`); an answer that was in
+        the log first wins. What `keepalive` raises ends the wait: the caller then calls `abandon`, as it
+        does when it is cancelled.
+
+        Raises:
+            LogUnavailable: the log was still gone when the wait was over.
+        """
+        began = told = self._clock.monotonic()
+        known = await self.look(key, approval_id)
+        while known.waited_for:
+            now = self._clock.monotonic()
+            over = self._over(known, now - began, streamed=streamed, draining=draining.is_set())
+            if over is not None:
+                await self._settle(key, over)
+                return await self.look(key, approval_id)
+            if keepalive is not None and now - told >= self._keepalive:
+                await keepalive()
+                told = now
+            await self._pause(draining)
+            # While the log is gone nothing can be answered: it is asked again until the wait is over.
+            with suppress(LogUnavailable):
+                known = await self.look(key, approval_id)
+        return known
+
+    def _over(
+        self, approval: Approval, waited: float, *, streamed: bool, draining: bool
+    ) -> ApprovalClosed | ApprovalDetached | None:
+        if self._clock.now_ms() >= approval.asked.expires:
+            return ApprovalClosed(approval.asked.id, "expired")
+        why = core.due(
+            approval, waited, streamed=streamed, draining=draining, waits=self._waits
+        )  # fmt: skip
+        return None if why is None else ApprovalDetached(approval.asked.id, why)
+
+    async def _pause(self, draining: asyncio.Event) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._poll):
+                await draining.wait()
+
+    async def abandon(self, key: SessionKey, approval_id: str) -> None:
+        """Close a question whose client is gone, if it is still open; an answer that came first stays."""
+        await self._settle(key, ApprovalClosed(approval_id, "abandoned"))
+
+    async def _settle(self, key: SessionKey, event: ApprovalClosed | ApprovalDetached) -> None:
+        def decide(state: State) -> Sequence[Event]:
+            one = state.approvals.get(event.id)
+            changes = one is not None and core.step(one, event, "gate") != one
+            return [event] if changes else ()
+
+        await self._append(key, "gate", decide)
+
+    async def answer(
+        self,
+        key: SessionKey,
+        approval_id: str,
+        option: str,
+        *,
+        comment: str = "",
+        by: str,
+        modes: Collection[ModeId],
+    ) -> Approval:
+        """Append a person's answer and the mode that it sets; `by` is `person:` and the way it came.
+
+        Raises:
+            NotOpen: there is no such question, or it is settled; says how.
+            BadOption, UnknownMode: the option was not offered, or leads to a mode that is gone.
+            LogUnavailable: it may have landed; the next try tells.
+        """
+
+        def decide(state: State) -> Sequence[Event]:
+            now = self._clock.now_ms()
+            return core.answer(
+                state.approvals, approval_id, option, comment=comment, now_ms=now, modes=modes
+            )
+
+        try:
+            state, events = await self._append(key, by, decide)
+        except NotOpen:
+            # An earlier try may have landed without being told to the feed.
+            await self._folds.append(key, ())
+            raise
+        return core.step(state.approvals[approval_id], events[0], by)
+
+    async def delivered(self, key: SessionKey, approval_id: str, via: str) -> Approval:
+        """Note, once, that somebody was shown the question, so that its step waits for them.
+
+        Raises:
+            NotOpen: there is no such question.
+        """
+
+        def decide(state: State) -> Sequence[Event]:
+            return core.delivered(state.approvals, approval_id, via)
+
+        state, events = await self._append(key, "gate", decide)
+        found = state.approvals[approval_id]
+        return core.step(found, events[0], "gate") if events else found
+
+    async def find(self, tenant: Tenant, approval_id: str) -> SessionKey | None:
+        """Give the session of a question, from the index; None if the tenant never asked it."""
+        return await self._log.asked_in(tenant, approval_id)
+
+    async def open_ones(self, tenant: Tenant) -> list[Pending]:
+        """Give all that a tenant's people can still answer, the oldest first.
+
+        The index gives the sessions that asked in the last day (the 1,000 latest questions), the fold says
+        what is open in them; sessions in memory cost a few microseconds each.
+        """
+        found = [one for key in await self.sessions(tenant) for one in await self.of(key)]
+        return sorted(found, key=lambda one: one.approval.asked_at)
+
+    async def of(self, key: SessionKey) -> list[Pending]:
+        """Give what is open in one session, the oldest first; nothing of one that cannot be read."""
+        try:
+            state = await self._readable(key)
+        except SessionUnreadable:
+            return []
+        now = self._clock.now_ms()
+        return [
+            Pending(key, one)
+            for one in sorted(state.approvals.values(), key=lambda one: one.asked_at)
+            if one.open and now < one.asked.expires
+        ]
+
+    async def sessions(self, tenant: Tenant) -> list[SessionKey]:
+        """Give the sessions whose questions are not yet expired, settled or not."""
+        rows = await self._log.questions(tenant, self._clock.now_ms())
+        return list(dict.fromkeys(row.key for row in rows))
+
+    async def look(self, key: SessionKey, approval_id: str) -> Approval:
+        """Give a question as the log has it now.
+
+        Raises:
+            NotOpen: there is no such question, or it was settled long ago.
+        """
+        found = (await self._readable(key)).approvals.get(approval_id)
+        if found is None:
+            raise NotOpen(f"there is no approval {approval_id[:80]!r} in this session")
+        return found
+
+    async def _readable(self, key: SessionKey) -> State:
+        state = await self._folds.state(key)
+        if state.unreadable:
+            raise SessionUnreadable(state.unreadable)
+        return state
+
+    async def _append(
+        self, key: SessionKey, by: str, decide: Decide
+    ) -> tuple[State, Sequence[Event]]:
+        """Append what `decide` gives for the state; give both, the state as it was before."""
+        for _ in range(ATTEMPTS):
+            state = await self._readable(key)
+            events = decide(state)
+            if not events:
+                return state, events
+            entries = [Entry(self._clock.now_ms(), by, event) for event in events]
+            try:
+                await self._folds.append(key, entries, expect=state.seq)
+            except Conflict:
+                continue
+            return state, events
+        raise Conflict(f"session {key} changes too fast for an approval; try again")
