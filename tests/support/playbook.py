@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -134,6 +134,8 @@ class Session:
         self.events: list[Event] = []
         self.during: Callable[[], None] | None = None
         """Done when a call is about to be judged, as a person might."""
+        self.log_fails: ModegateError | None = None
+        """Raised by every durable append."""
         self._steps = 0
         if mode_id != DEFAULT_MODE:
             self.set_mode(mode_id)
@@ -198,12 +200,17 @@ class _Run:
         while pending:
             effect = pending.popleft()
             self.got.order.append(type(effect).__name__)
-            pending.extend(self.one(effect))
+            try:
+                pending.extend(self.one(effect))
+            except ModegateError as error:
+                pending = deque(self.exchange.failed(error))
 
     def one(self, effect: Effect) -> list[Effect]:
         got, session = self.got, self.session
         match effect:
             case Append():
+                if effect.durable and session.log_fails is not None:
+                    raise session.log_fails
                 got.events += effect.events
                 session.append(effect.events)
             case StoreBlobs():
@@ -214,10 +221,7 @@ class _Run:
             case ReadState():
                 if session.during is not None:
                     session.during()
-                try:
-                    return self.exchange.state(session.standing())
-                except ModegateError as error:
-                    return self.exchange.failed(error)
+                return self.exchange.state(session.standing())
             case CallUpstream():
                 return self.call(effect)
             case StopUpstream():
@@ -353,8 +357,3 @@ def frames(body: bytes) -> list[dict[str, Any]]:
     lines = body.replace(b"\r\n", b"\n").split(b"\n")
     data = [line.removeprefix(b"data:").strip() for line in lines if line.startswith(b"data:")]
     return [json.loads(one) for one in data if one and one != b"[DONE]"]
-
-
-def rewritten(session: Session, rules: Policy) -> None:
-    """Swap the session's policy, as a reload does."""
-    session.policy = replace(rules)
