@@ -122,10 +122,10 @@ def frames(draw: st.DrawFn) -> bytes:
     return frame(value)
 
 
-def marked(body: bytes) -> bytes:
+def marked(body: bytes, base: int = 0) -> bytes:
     """Give every mark in an answer its own number."""
     first, *rest = body.split(MARK.encode())
-    return first + b"".join(f"{MARK}{n:04}.".encode() + part for n, part in enumerate(rest))
+    return first + b"".join(f"{MARK}{base + n:04}.".encode() + part for n, part in enumerate(rest))
 
 
 @st.composite
@@ -135,7 +135,7 @@ def streams(draw: st.DrawFn) -> bytes:
     body += draw(st.sampled_from([DONE, DONE, b"", chunk(None, "tool_calls") + DONE]))
     if draw(st.integers(0, 7)) == 0:
         body = body.replace(b"\n", b"\r\n")
-    return marked(body)
+    return body
 
 
 def forbidden_marks(body: bytes) -> set[str]:
@@ -192,6 +192,7 @@ def check(body: bytes, got: bytes) -> None:
 )  # fmt: skip
 def test_no_client_can_run_what_is_refused(body: bytes, places: list[int]) -> None:
     """However a client puts calls together, each is one that the policy allows; cuts change nothing."""
+    body = marked(body)
     got = Session(rules=POLICY).step(REQUEST, [body, said("fine")], cut=cut_at(*places))
     check(body, got.body)
     again = Session(rules=POLICY).step(REQUEST, [body, said("fine")], cut=bytewise)
@@ -245,6 +246,7 @@ def test_no_client_makes_one_call_of_two(body: bytes) -> None:
 @settings(max_examples=150, deadline=None)
 def test_nor_in_later_hops(bodies: list[bytes]) -> None:
     """A second hop is gated as the first."""
+    bodies = [marked(body, 1000 * n) for n, body in enumerate(bodies)]
     first = stream(piece(index=0, id="w", function={"name": "write", "arguments": "{}"}))
     got = Session(rules=POLICY).step(REQUEST, [text("a") + first, *bodies])
     for body in bodies[: len(got.requests)]:

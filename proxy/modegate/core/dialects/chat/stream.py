@@ -41,8 +41,9 @@ class ChatStreamReader:
         """Begin a hop; `strictly` where every frame will be edited."""
         self._strictly = strictly
         self._routes: dict[int, _Routes] = {}
-        self._calls: list[Gathered] = []
-        self._last: Gathered | None = None
+        self._calls = 0
+        self._touched: list[Gathered] = []
+        """Calls, but for legacy ones, in the order in which a piece of them came last."""
         self.choices: dict[int, ChoiceRead] = {}
         self.usage: dict[str, Any] | None = None
 
@@ -107,9 +108,9 @@ class ChatStreamReader:
         return call
 
     def _new(self, read: ChoiceRead, call: Gathered) -> Gathered:
-        if len(self._calls) >= answer.MAX_CALLS:
+        self._calls += 1
+        if self._calls > answer.MAX_CALLS:
             raise AnswerUnreadable(f"the upstream sent over {answer.MAX_CALLS} calls")
-        self._calls.append(call)
         read.calls.append(call)
         return call
 
@@ -125,12 +126,14 @@ class ChatStreamReader:
         call.places.add(place)
         if call.id:
             routes.by_id.setdefault(call.id, call)
-        last, self._last = self._last, call
-        if last is not None and last is not call and not (new and call.id and last.id):
-            share(call, last)
-        for other in self._calls:
-            if other is not call and other.kind != "legacy" and _meet(call, other):
+        touched = self._touched
+        since = touched[touched.index(call) + 1 :] if call in touched else touched
+        for other in touched:
+            # Where some are refused, any of the others can be the one that came last.
+            last = other in since and not (new and call.id and other.id)
+            if other is not call and (last or _meet(call, other)):
                 share(call, other)
+        self._touched = [other for other in touched if other is not call] + [call]
 
 
 def _meet(call: Gathered, other: Gathered) -> bool:
