@@ -18,6 +18,7 @@ from modegate.cli import main
 from modegate.core.events import TYPES
 from modegate.core.policy_schema import KEYS
 from modegate.server.app import RESERVED
+from modegate.server.approvals import Approvals
 from modegate.server.clock import Clock
 from modegate.server.control import Control, Folds, PolicySource
 from modegate.server.eventlog import EventLog
@@ -62,6 +63,7 @@ def control_routes() -> list[str]:
         log=cast(EventLog, None),
         folds=cast(Folds, None),
         policies=cast(PolicySource, None),
+        approvals=cast(Approvals, None),
         clock=cast(Clock, None),
     )
     routes = cast(list[Route], control.router().routes)

@@ -22,6 +22,7 @@ from modegate.core.problems import PolicyProblems, Problem
 from modegate.server import logs
 from modegate.server.access import TOKEN_FILE, WILDCARDS, ensure_token
 from modegate.server.app import Parts, create_app
+from modegate.server.approvals import Approvals
 from modegate.server.clock import SystemClock
 from modegate.server.control import Control
 from modegate.server.eventlog_open import open_log
@@ -84,6 +85,7 @@ async def compose(settings: Settings) -> AsyncIterator[Composed]:
         pick = _upstreams(settings.upstream, stack)
         folds = Folds(log, clock)
         recorder = Recorder(folds, clock)
+        approvals = Approvals(folds, log, clock)
         metrics.watch(
             lost=lambda: recorder.lost,
             generation=lambda: policies.status.generation,
@@ -103,7 +105,9 @@ async def compose(settings: Settings) -> AsyncIterator[Composed]:
             proxy=Proxy(reach),
             log=log,
             policies=policies,
-            control=Control(log=log, folds=folds, policies=policies, clock=clock),
+            control=Control(
+                log=log, folds=folds, policies=policies, approvals=approvals, clock=clock
+            ),
             metrics=metrics,
             token=token,
             hosts=settings.hosts,

@@ -15,26 +15,31 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route, Router
 
-from modegate.core.errors import BadRequest, ModegateError, TooLarge, UnknownMode
+from modegate.core.errors import BadRequest, ModegateError, UnknownMode
 from modegate.core.events import Record, to_json
 from modegate.core.fold import State
 from modegate.core.ids import (
     DEFAULT_MODE,
-    LOCAL,
     ModeId,
     Seq,
     SessionKey,
-    Tenant,
     parse_session_id,
 )
 from modegate.core.policy import Policy
 from modegate.core.problems import Problem
 from modegate.server.access import problem
+from modegate.server.approvals import Approvals
 from modegate.server.clock import Clock
+from modegate.server.control_approvals import ApprovalRoutes
+from modegate.server.control_http import (
+    SSE_HEADERS,
+    body_of,
+    error_of,
+    person_of,
+    tenant_of,
+    wants_stream,
+)
 from modegate.server.eventlog import EventLog, Listed
-
-MAX_BODY = 64 * 1024
-"""Bytes; the longest thing that anyone sends here is a comment on a plan."""
 
 PAGE = 50
 MAX_PAGE = 200
@@ -103,9 +108,16 @@ class Control:
     """The handlers; one instance a process."""
 
     def __init__(
-        self, *, log: EventLog, folds: Folds, policies: PolicySource, clock: Clock
+        self,
+        *,
+        log: EventLog,
+        folds: Folds,
+        policies: PolicySource,
+        approvals: Approvals,
+        clock: Clock,
     ) -> None:
         """Keep what the handlers ask."""
+        self._approvals = ApprovalRoutes(approvals, log, policies, clock)
         self._log = log
         self._folds = folds
         self._policies = policies
@@ -121,6 +133,7 @@ class Control:
                 Route(one, self.session),
                 Route(f"{one}/mode", self.set_mode, methods=["PUT"]),
                 Route(f"{one}/events", self.events),
+                *self._approvals.routes(),
                 Route("/v1/policy", self.policy),
             ],
             redirect_slashes=False,
@@ -129,12 +142,13 @@ class Control:
     def close(self) -> None:
         """End every event stream within `POLL_S`, so that they do not hold up a shutdown."""
         self._closing = True
+        self._approvals.close()
 
     async def sessions(self, request: Request) -> Response:
         """List sessions, newest first."""
         limit = _number(request, "limit", PAGE, low=1, high=MAX_PAGE)
         cursor = request.query_params.get("cursor")
-        page = await self._log.sessions(_tenant(request), cursor, limit)
+        page = await self._log.sessions(tenant_of(request), cursor, limit)
         body: dict[str, Any] = {"sessions": [await self._row(row) for row in page.rows]}
         if page.next is not None:
             body["nextCursor"] = page.next
@@ -159,18 +173,19 @@ class Control:
         state = await self._folds.state(key)
         if not state.seq:
             await self._must_be_known(key)
-        return JSONResponse(_state_json(key, state))
+        body = _state_json(key, state)
+        body["approvals"] = await self._approvals.of(key)
+        return JSONResponse(body)
 
     async def set_mode(self, request: Request) -> Response:
         """Set the mode of a session, also of one that has sent nothing yet."""
         key = _key(request)
-        wanted = ModeId(_set_mode_body(await _body(request)).mode)
+        wanted = ModeId(_set_mode_body(await body_of(request)).mode)
         modes = self._policies.current.modes
         if wanted != DEFAULT_MODE and wanted not in modes:
             raise UnknownMode(wanted, (DEFAULT_MODE, *modes))
         before = await self._folds.state(key)
-        by = "person:cli" if request.headers.get("x-modegate-client") == "cli" else "person:control"
-        state, changed = await self._folds.set_mode(key, wanted, by)
+        state, changed = await self._folds.set_mode(key, wanted, person_of(request))
         body = {"mode": state.mode, "seq": state.seq, "changed": changed, "was": before.mode}
         if state.opened and state.opened.derived:
             body["warning"] = (
@@ -183,13 +198,13 @@ class Control:
         """Give a page of a session's events, or follow them as server-sent events."""
         key = _key(request)
         after = Seq(_number(request, "after", 0, low=0, high=2**53))
-        if "text/event-stream" in request.headers.get("accept", ""):
+        if wants_stream(request):
             last = request.headers.get("last-event-id", "")
             after = Seq(max(after, int(last))) if last.isdecimal() and len(last) < 17 else after
             return StreamingResponse(
                 self._follow(key, after),
                 media_type="text/event-stream",
-                headers={"cache-control": "no-store", "x-accel-buffering": "no"},
+                headers=SSE_HEADERS,
             )
         limit = _number(request, "limit", EVENTS_PAGE, low=1, high=EVENTS_PAGE)
         records = await self._log.read(key, after, limit)
@@ -220,7 +235,9 @@ class Control:
                     yield b": still here\n\n"
                     sent_at = self._clock.monotonic()
         except ModegateError as error:
-            yield b"event: error\ndata: " + msgspec.json.encode({"error": _error(error)}) + b"\n\n"
+            yield (
+                b"event: error\ndata: " + msgspec.json.encode({"error": error_of(error)}) + b"\n\n"
+            )
 
     async def _must_be_known(self, key: SessionKey) -> None:
         if not await self._log.was_seen(key):
@@ -231,7 +248,7 @@ async def on_error(_request: Request, error: Exception) -> Response:
     """Give any error as the control API's JSON."""
     match error:
         case ModegateError():
-            body = _error(error)
+            body = error_of(error)
             answer = problem(error.status, body.pop("code"), body.pop("message"), **body)
             if error.retry_after is not None:
                 answer.headers["retry-after"] = str(error.retry_after)
@@ -271,22 +288,8 @@ def policy_json(policies: PolicySource) -> dict[str, Any]:
     }
 
 
-def _error(error: ModegateError) -> dict[str, Any]:
-    body: dict[str, Any] = {"code": error.code, "message": str(error)}
-    if isinstance(error, UnknownMode):
-        body["available"] = list(error.available)
-    return body
-
-
-def _tenant(request: Request) -> Tenant:
-    tenant = request.query_params.get("tenant", LOCAL)
-    if not 0 < len(tenant) <= 128:
-        raise BadRequest("tenant: must have 1 to 128 characters")
-    return Tenant(tenant)
-
-
 def _key(request: Request) -> SessionKey:
-    return SessionKey(_tenant(request), parse_session_id(request.path_params["session"]))
+    return SessionKey(tenant_of(request), parse_session_id(request.path_params["session"]))
 
 
 def _number(request: Request, name: str, default: int, *, low: int, high: int) -> int:
@@ -296,15 +299,6 @@ def _number(request: Request, name: str, default: int, *, low: int, high: int) -
     if not (raw.isascii() and raw.isdecimal() and len(raw) < 17 and low <= int(raw) <= high):
         raise BadRequest(f"{name}: must be a whole number from {low} to {high}")
     return int(raw)
-
-
-async def _body(request: Request) -> bytes:
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_BODY:
-            raise TooLarge(f"the body is larger than {MAX_BODY} bytes")
-    return bytes(body)
 
 
 def _set_mode_body(body: bytes) -> _SetMode:

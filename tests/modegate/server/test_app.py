@@ -15,6 +15,7 @@ from modegate.core.errors import LogUnavailable
 from modegate.core.policy import Policy
 from modegate.core.problems import Problem
 from modegate.server.app import Parts, create_app
+from modegate.server.approvals import Approvals
 from modegate.server.clock import SystemClock
 from modegate.server.control import Control, Folds
 from modegate.server.eventlog import EventLog
@@ -55,7 +56,13 @@ def app_of(
 ) -> ASGIApp:
     policies = policies or Policies()
     log = cast(EventLog, Store(ping))
-    control = Control(log=log, folds=cast(Folds, None), policies=policies, clock=SystemClock())
+    control = Control(
+        log=log,
+        folds=cast(Folds, None),
+        policies=policies,
+        approvals=cast(Approvals, None),
+        clock=SystemClock(),
+    )
     return create_app(
         Parts(
             proxy=proxy, log=log, policies=policies, control=control, metrics=Metrics(), token="t"
