@@ -268,13 +268,13 @@ def joinable(approvals: Mapping[str, Approval], asked: ApprovalAsked, now_ms: in
     return None
 
 
-def abandoned(approvals: Mapping[str, Approval], lane: str) -> list[Event]:
-    """Close a lane's detached questions: its agent goes on with a new message of its user."""
-    return [
-        ApprovalClosed(one.asked.id, "abandoned")
+def abandoned(approvals: Mapping[str, Approval], lane: str) -> tuple[str, ...]:
+    """Name a lane's detached questions: they close when its agent sends a new message of its user."""
+    return tuple(
+        one.asked.id
         for one in approvals.values()
         if one.status is Status.DETACHED and one.asked.lane == lane
-    ]
+    )
 
 
 def remember(approvals: Mapping[str, Approval]) -> dict[str, Approval]:

@@ -15,10 +15,17 @@ from modegate.core.events import (
     NAMES,
     TYPES,
     VERSION,
+    ApprovalAnswered,
+    ApprovalAsked,
+    ApprovalClosed,
+    ApprovalDelivered,
+    ApprovalDetached,
     CallJudged,
     Entry,
     Event,
     ModeSet,
+    NoticeGiven,
+    Option,
     Record,
     RequestHeader,
     RequestHeaderDelta,
@@ -101,6 +108,54 @@ EXAMPLES: dict[str, tuple[Event, dict[str, Any]]] = {
             ],
         },
     ),
+    "approval/asked": (
+        ApprovalAsked(
+            "mg-perm-1",
+            StepId("s"),
+            Lane("l"),
+            CallId("c"),
+            ToolName("exit_plan_mode"),
+            "exit",
+            "# Plan",
+            (
+                Option("approve", "Approve", "approve", ModeId("default")),
+                Option("reject", "Reject", "reject"),
+            ),
+            99,
+        ),
+        {
+            "id": "mg-perm-1",
+            "step": "s",
+            "lane": "l",
+            "call": "c",
+            "tool": "exit_plan_mode",
+            "purpose": "exit",
+            "text": "# Plan",
+            "options": [
+                {"id": "approve", "label": "Approve", "kind": "approve", "to": "default"},
+                {"id": "reject", "label": "Reject", "kind": "reject", "to": None},
+            ],
+            "expires": 99,
+        },
+    ),
+    "approval/delivered": (ApprovalDelivered("a", "cli"), {"id": "a", "via": "cli"}),
+    "approval/detached": (ApprovalDetached("a", "nobody"), {"id": "a", "why": "nobody"}),
+    "approval/answered": (
+        ApprovalAnswered("a", "reject", "too long"),
+        {"id": "a", "option": "reject", "comment": "too long"},
+    ),
+    "approval/closed": (ApprovalClosed("a", "abandoned"), {"id": "a", "why": "abandoned"}),
+    "notice/given": (
+        NoticeGiven(Lane("l"), "default", Seq(4), "b", "i", "The mode was changed."),
+        {
+            "lane": "l",
+            "mode": "default",
+            "mode_seq": 4,
+            "before": "b",
+            "item": "i",
+            "text": "The mode was changed.",
+        },
+    ),
 }
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -111,6 +166,13 @@ SEGMENTS = st.builds(
     Segment, TEXT, NUMBERS, TEXT, st.lists(TEXT.map(CallId), max_size=2).map(tuple)
 )
 HOPS = st.builds(WithheldHop, st.lists(SEGMENTS, max_size=2).map(tuple), TEXT)
+OPTIONS = st.builds(
+    Option,
+    TEXT,
+    TEXT,
+    st.sampled_from(["approve", "allow_once", "reject"]),
+    st.none() | TEXT.map(ModeId),
+)
 EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.builds(SessionOpen, TEXT, TEXT, TEXT, st.none() | TEXT.map(SessionId), st.booleans()),
     st.builds(ModeSet, TEXT.map(ModeId)),
@@ -130,6 +192,23 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
         TEXT,
     ),
     st.builds(TurnWithheld, TEXT.map(StepId), TEXT, TEXT, st.lists(HOPS, max_size=2).map(tuple)),
+    st.builds(
+        ApprovalAsked,
+        TEXT,
+        TEXT.map(StepId),
+        LANES,
+        TEXT.map(CallId),
+        TEXT.map(ToolName),
+        st.sampled_from(["exit", "ask"]),
+        TEXT,
+        st.lists(OPTIONS, max_size=3).map(tuple),
+        NUMBERS,
+    ),
+    st.builds(ApprovalDelivered, TEXT, TEXT),
+    st.builds(ApprovalDetached, TEXT, st.sampled_from(["nobody", "timeout", "shutdown"])),
+    st.builds(ApprovalAnswered, TEXT, TEXT, TEXT),
+    st.builds(ApprovalClosed, TEXT, st.sampled_from(["expired", "superseded", "abandoned"])),
+    st.builds(NoticeGiven, LANES, TEXT, NUMBERS.map(Seq), TEXT, TEXT, TEXT),
 )
 
 
