@@ -8,14 +8,18 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
+from modegate.core.approvals import Approval, joinable, replaced
+from modegate.core.approvals import answer as person_answers
 from modegate.core.dialects.base import Dialect
 from modegate.core.dialects.chat.dialect import ChatDialect
 from modegate.core.effects import (
+    Abandon,
     Append,
+    AskPerson,
     CallUpstream,
     Count,
     Effect,
@@ -29,7 +33,14 @@ from modegate.core.effects import (
     StoreBlobs,
 )
 from modegate.core.errors import ModegateError, UpstreamFailed
-from modegate.core.events import Event, ModeSet, Record
+from modegate.core.events import (
+    ApprovalAsked,
+    ApprovalClosed,
+    ApprovalDetached,
+    Event,
+    ModeSet,
+    Record,
+)
 from modegate.core.exchange import Exchange, StepRequest
 from modegate.core.fold import State, fold
 from modegate.core.ids import DEFAULT_MODE, ModeId, Seq, SessionId, StepId
@@ -85,6 +96,7 @@ class Got:
     events: list[Event] = field(default_factory=list)
     counts: list[str] = field(default_factory=list)
     finish: Finish | None = None
+    asked: list[ApprovalAsked] = field(default_factory=list)
     order: list[str] = field(default_factory=list)
 
     @property
@@ -132,6 +144,8 @@ class Session:
         self.state = State()
         self.blobs: dict[str, bytes] = {}
         self.events: list[Event] = []
+        self.person: Callable[[ApprovalAsked], None] | None = None
+        """What a person does who is asked, such as `settle`."""
         self.during: Callable[[], None] | None = None
         """Done when a call is about to be judged, as a person might."""
         self.log_fails: ModegateError | None = None
@@ -150,6 +164,31 @@ class Session:
             record = Record(Seq(self.state.seq + 1), 0, by, event)
             self.state = fold(self.state, record)
             self.events.append(event)
+
+    def ask(self, asked: ApprovalAsked) -> Approval:
+        """Ask this session's person; without one the question is detached, as nobody is there."""
+        joined = joinable(self.state.approvals, asked, 0)
+        asked = replace(asked, expires=1)
+        if joined is None:
+            self.append([*replaced(self.state.approvals, asked), asked], by="gate")
+        name = joined or asked.id
+        if self.person is not None:
+            self.person(asked)
+        if self.state.approvals[name].waited_for:
+            self.append([ApprovalDetached(name, "nobody")], by="gate")
+        return self.state.approvals[name]
+
+    def settle(self, asked: ApprovalAsked, option: str = "approve", comment: str = "") -> None:
+        """Answer a question as a person does."""
+        events = person_answers(
+            self.state.approvals,
+            asked.id,
+            option,
+            comment=comment,
+            now_ms=0,
+            modes=self.policy.modes,
+        )
+        self.append(events, by="person:test")
 
     def standing(self) -> Standing:
         """Give what the session stands under."""
@@ -205,7 +244,7 @@ class _Run:
             except ModegateError as error:
                 pending = deque(self.exchange.failed(error))
 
-    def one(self, effect: Effect) -> list[Effect]:
+    def one(self, effect: Effect) -> list[Effect]:  # noqa: PLR0912 -- one branch an effect
         got, session = self.got, self.session
         match effect:
             case Append():
@@ -222,6 +261,11 @@ class _Run:
                 if session.during is not None:
                     session.during()
                 return self.exchange.state(session.standing())
+            case AskPerson():
+                got.asked.append(effect.asked)
+                return self.exchange.approval(session.ask(effect.asked), session.standing())
+            case Abandon():
+                session.append([ApprovalClosed(one, "abandoned") for one in effect.ids])
             case CallUpstream():
                 return self.call(effect)
             case StopUpstream():

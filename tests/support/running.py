@@ -94,7 +94,7 @@ async def running(folder: Path, upstream: str, **more: Any) -> AsyncIterator[Run
     async with compose(settings) as composed:
         with bind("127.0.0.1", 0) as listener:
             url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-            server = Server(create_app(composed.parts), drain=5.0, on_drain=lambda: None)
+            server = Server(create_app(composed.parts), drain=5.0, on_drain=composed.drain)
             async with asyncio.TaskGroup() as group:
                 group.create_task(serve_with(server, listener, composed.jobs))
                 try:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from modegate.core import headers, transcript
+from modegate.core import headers, notices, transcript
+from modegate.core.approvals import abandoned
 from modegate.core.assemble import assemble
 from modegate.core.dialects.base import ChoiceRead, Dialect, Refused
-from modegate.core.effects import Append, CallUpstream, Effect, Headers
+from modegate.core.effects import Abandon, Append, CallUpstream, Effect, Headers
 from modegate.core.errors import BadRequest
-from modegate.core.events import TurnWithheld
+from modegate.core.events import NoticeGiven, TurnWithheld
 from modegate.core.gate import Offer
 from modegate.core.identify import lane
-from modegate.core.ids import StepId
+from modegate.core.ids import Lane, StepId
 from modegate.core.standing import Standing
 
 
@@ -41,6 +43,8 @@ class Asking:
         self._request: Any = None
         self._base: Any = None
         self._found: dict[int, TurnWithheld] = {}
+        self._placed: notices.Placed = {}
+        self._owed: list[NoticeGiven] = []
 
     def read(self, standing: Standing) -> tuple[str, ...]:
         """Read the request and give the stored bodies that belong into its history.
@@ -50,21 +54,37 @@ class Asking:
         """
         try:
             self._request = self._base = self._dialect.read(self._step.decoded)
-            withheld = standing.state.withheld
-            if withheld:
-                self._found = transcript.match(self._dialect.items(self._request), withheld)
+            self._look_back(standing)
         except BadRequest:
             if standing.gated:
                 raise
             # In default mode everything passes untouched, also what nobody can read.
-            self._found = {}
+            self._found, self._placed, self._owed = {}, {}, []
         return transcript.refs(self._found)
 
+    def _look_back(self, standing: Standing) -> None:
+        """Find what belongs into the history: withheld exchanges, and notices old and new."""
+        state = standing.state
+        if not (state.withheld or state.notices or state.lanes):
+            return
+        items = self._dialect.items(self._request)
+        self._found = transcript.match(items, state.withheld)
+        if not standing.policy.narrate or not self._request.declares_tools:
+            return
+        given = notices.due(standing, self.lane, items)
+        self._owed = [given] if given else []
+        self._placed = notices.place(items, (*state.notices, *self._owed), self.lane)
+
     def restore(self, stored: Mapping[str, bytes]) -> None:
-        """Put back what is still stored."""
+        """Put back what is still stored, and the notices."""
         found = transcript.complete(self._found, stored)
-        if found:
-            self._base = self._dialect.read(self._dialect.restore(self._request, found))
+        if found or self._placed:
+            body = self._dialect.restore(self._request, found, self._placed)
+            self._base = self._dialect.read(body)
+
+    def _told(self) -> list[Effect]:
+        owed, self._owed = tuple(self._owed), []
+        return [Append(owed)] if owed else []
 
     @property
     def place(self) -> tuple[str, int]:
@@ -77,17 +97,35 @@ class Asking:
         ids: frozenset[str] = self._base.call_ids
         return ids
 
-    def untouched(self) -> list[Effect]:
+    def untouched(self, standing: Standing) -> list[Effect]:
         """Send the request as it came, but for what is put back."""
         lines, body = self._step.headers, self._step.body
+        moved = self.moved_on(standing)
         if self._base is not self._request:
             lines, body = headers.replace(lines, b"content-encoding", None), self._base.body
-        return [CallUpstream(lines, body)]
+        return [*moved, *self._told(), CallUpstream(lines, body)]
 
     def extend(self, choice: ChoiceRead, refused: Sequence[Refused]) -> None:
         """Let the next hop follow what the model said, with our answers to its calls."""
         body = self._dialect.extend(self._base.body, self._base, choice, refused)
         self._base = self._dialect.read(body)
+
+    @cached_property
+    def lane(self) -> Lane:
+        """The stream of like requests that this one belongs to."""
+        return lane(
+            self._dialect.name,
+            self._request.declares_tools,
+            self._request.first_user_text,
+            self._step.headers,
+        )
+
+    def moved_on(self, standing: Standing) -> list[Effect]:
+        """Close the lane's detached questions where its user goes on with a new message."""
+        if self._request is None or not self._dialect.newest_is_user(self._request):
+            return []
+        ids = abandoned(standing.state.approvals, self.lane)
+        return [Abandon(ids)] if ids else []
 
     def assembled(self, standing: Standing) -> tuple[Offer, list[Effect]]:
         """Assemble a hop under what the step stands under, and send it.
@@ -95,16 +133,11 @@ class Asking:
         Raises:
             ModegateError: it cannot be assembled.
         """
-        name = lane(
-            self._dialect.name,
-            self._request.declares_tools,
-            self._request.first_user_text,
-            self._step.headers,
-        )
-        assembled, event = assemble(self._dialect, self._base, name, standing)
+        assembled, event = assemble(self._dialect, self._base, self.lane, standing)
         lines = headers.replace(self._step.headers, b"content-encoding", None)
         # The gate reads the answer, so it asks for one that is not compressed.
         lines = headers.replace(lines, b"accept-encoding", b"identity")
-        log: list[Effect] = [Append((event,))] if event is not None else []
+        log = self._told()
+        log += [Append((event,))] if event is not None else []
         offer = Offer(standing, assembled.tools, self._request.declared)
         return offer, [*log, CallUpstream(lines, assembled.body)]

@@ -60,7 +60,7 @@ def arguments_hash(arguments: str) -> str:
 
 
 MAX_NAMES = 8
-"""Names of one call, or of calls that a client could take for one; more are not read."""
+"""Names of one call; one with more is not read."""
 
 
 @dataclass(eq=False, slots=True)
@@ -99,23 +99,32 @@ class Gathered:
         """The name under which the call is logged."""
         return ToolName(self.names[0] if self.names else "")
 
+    @property
+    def doubt(self) -> str:
+        """Why the call cannot be read; empty if it can."""
+        if self.odd:
+            return self.odd
+        if len(self.shapes) > 1:
+            return "it is a function and a custom tool at once"
+        if len(set(self.names)) > MAX_NAMES:
+            return f"it has over {MAX_NAMES} names"
+        return "" if self.names else "it has no name"
+
     def readings(self, declared: frozenset[str]) -> list[ToolCall]:
         """Give each call that a client could make of this one; empty if it cannot be read.
 
         Calls that share a place are settled one after the other: one that was refused is taken out of
         the answer, so only those that were released can still be taken for this one.
         """
+        if self.doubt:
+            return []
         glued = [call for call in self.shared if call.released]
         names = dict.fromkeys(self.names)
-        if not names or self.odd or len(self.shapes) > 1:
-            return []
         # Where some client has other arguments in front of it, no condition can hold.
         doubtful = glued or self.split or len(self.places) > 1
         arguments = [None] if doubtful else self._parsed()
         if glued:
             names |= dict.fromkeys(name for call in glued for name in call.names)
-        if len(names) > MAX_NAMES:
-            return []
         readings = dict(names)
         if len(dict.fromkeys(self.names)) > 1:
             readings["".join(self.names)] = None

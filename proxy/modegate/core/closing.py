@@ -42,6 +42,7 @@ class Closing:
         self.first: HopAnswer | None = None
         self._hop: HopAnswer | None = None
         self._last_whole: WholeHop | None = None
+        self._counted = 0
         self.hops = 0
         """Hops that are over and were followed by another."""
 
@@ -65,10 +66,16 @@ class Closing:
     def may_hop(self, refused: Sequence[Refused], limit: int) -> bool:
         """Tell whether the model is asked again: all calls refused, one choice, within the limits."""
         choices = list(self._choices.values())
-        if len(choices) != 1 or not refused or choices[0].released():
+        if len(choices) != 1 or not refused or choices[0].released() or not choices[0].whole:
             return False
-        repeated = same_calls([r.call for r in self._last_refused], [r.call for r in refused])
-        return self._dialect.may_go_on(choices[0].finish) and self.hops + 1 < limit and not repeated
+        # What a person answered is no loop, however often it comes.
+        again = [r.call for r in refused if not r.person]
+        repeated = same_calls([r.call for r in self._last_refused if not r.person], again)
+        return (
+            self._dialect.may_go_on(choices[0].finish)
+            and (self._counted + 1 < limit or not again)
+            and not repeated
+        )
 
     def end_hop(self, refused: Sequence[Refused]) -> ChoiceRead:
         """Note a hop that another follows, and give what it said."""
@@ -79,6 +86,7 @@ class Closing:
         if isinstance(self._hop, WholeHop):
             self._last_whole = self._hop
         self._last_refused = list(refused)
+        self._counted += any(not one.person for one in refused)
         self.hops += 1
         self._hop = None
         return choice
@@ -97,7 +105,7 @@ class Closing:
             if not mine and index not in self._recordings:
                 continue
             if mine and not choice.released():
-                closing[index] = words.closing([one.call.name for one in mine], mine[-1].force)
+                closing[index] = words.closing(mine)
                 self._record(index, choice, self._dialect.turn_blob(choice, mine))
                 events.append(self._withheld(index, closing[index], []))
             else:
@@ -162,13 +170,13 @@ class Closing:
     def give_up(self, writer: StreamWriter) -> End:
         """End an answer of which a later hop failed before anything of it was released."""
         refused = self._last_refused
-        text = words.closing([one.call.name for one in refused], refused[-1].force)
+        text = words.closing(refused)
         index = refused[-1].call.choice
         if self._last_whole is not None:
             body = self._whole(self._last_whole, {index: text}, self.hops - 1)
             return self._seal(body, [self._withheld(index, text, [])])
         body = writer.text(index, text) + writer.finish(index) + writer.done()
         # What the hop had said before it failed is out already and stays with the closing text.
-        out = self._choices.get(index)
-        own = self._dialect.join_texts(out.text() if out else "", text)
-        return self._seal(body, [self._withheld(index, own, [])])
+        out = self._choices.get(index, ChoiceRead())
+        own = self._dialect.join_texts(out.text(), text)
+        return self._seal(body, [self._withheld(index, own, [])] if out.whole else [])

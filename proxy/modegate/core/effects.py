@@ -5,6 +5,8 @@
 | `Append` | nothing; the effects after it wait until it is durable |
 | `ReadBlobs` | `Exchange.blobs` |
 | `ReadState` | `Exchange.state` |
+| `AskPerson` | `Exchange.approval` |
+| `Abandon` | nothing |
 | `CallUpstream` | `Exchange.upstream_head`, `upstream_data`, `upstream_end` |
 | `StopUpstream` | nothing; the rest of the upstream's answer is not wanted |
 | `SendHead`, `SendBytes` | nothing |
@@ -16,7 +18,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from modegate.core.events import Event
+from modegate.core.events import ApprovalAsked, Event
+from modegate.core.ids import Seq
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -46,6 +49,25 @@ class ReadBlobs:
 @dataclass(frozen=True, slots=True)
 class ReadState:
     """Read strictly what the session stands under now: a call is about to be judged (L8)."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskPerson:
+    """Ask a person and wait for the answer, within limits; the client is kept waiting."""
+
+    asked: ApprovalAsked
+    """Without `expires`, which the clock gives."""
+    mode_seq: Seq
+    """The question is about the mode that was set there."""
+    keepalive: bytes
+    """Sent while waiting; empty where nothing may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Abandon:
+    """Close these questions: the agent's user has moved on."""
+
+    ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +118,8 @@ Effect = (
     | StoreBlobs
     | ReadBlobs
     | ReadState
+    | AskPerson
+    | Abandon
     | CallUpstream
     | StopUpstream
     | SendHead

@@ -8,14 +8,17 @@ dialect by name, no clock and no store; `modegate.server.drive` performs what it
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 
-from modegate.core import headers
+from modegate.core import headers, leaving, words
+from modegate.core.approvals import Approval
 from modegate.core.asking import Asking, StepRequest
 from modegate.core.closing import Closing, End
 from modegate.core.dialects.base import Dialect, Refused
 from modegate.core.effects import (
     Append,
+    AskPerson,
     Count,
     Effect,
     Finish,
@@ -29,7 +32,7 @@ from modegate.core.effects import (
 from modegate.core.encoding import BadEncoding, Decoder, UnknownEncoding, decoder
 from modegate.core.errors import AnswerUnreadable, ModegateError, UpstreamFailed, error_json
 from modegate.core.events import Event
-from modegate.core.gate import Gate
+from modegate.core.gate import Ask, Gate
 from modegate.core.hop import HopAnswer, StreamedHop, WholeHop
 from modegate.core.standing import Standing, combine
 
@@ -61,6 +64,10 @@ class Exchange:
         self._decoder: Decoder | None = None
         self._status = 200
         self._headers: Headers = []
+        self._asks: deque[Ask] = deque()
+        self._asked = 0
+        self._left = False
+        """A person has approved that this step leaves the mode."""
         self._refused: list[Refused] = []
         self._events: list[Event] = []
 
@@ -82,10 +89,10 @@ class Exchange:
             self._asking.restore(stored)
             if not self._standing.gated:
                 self._relay = True
-                return self._asking.untouched()
+                return self._asking.untouched(self._standing)
             self._gate = Gate(self._step.step, self._asking.call_ids)
             self._closing.place = self._asking.place
-            return self._call(self._standing)
+            return [*self._asking.moved_on(self._standing), *self._call(self._standing)]
         except ModegateError as error:
             return self._fail(error)
 
@@ -157,11 +164,27 @@ class Exchange:
         self._begin_batch()
         if self._answer is None:
             raise AssertionError("no call waits")
-        events, refused = self._gate.judge(self._answer.to_judge(), self._offer, now)
-        self._events += events
-        self._refused += refused
+        judged = self._gate.judge(self._answer.to_judge(), self._offer, now)
+        self._events += judged.events
+        self._refused += judged.refused
+        self._asks.extend(judged.asks)
         self._now = now
-        return self._advance()
+        return self._ask() if self._asks else self._advance()
+
+    def approval(self, approval: Approval, now: Standing) -> list[Effect]:
+        """Take what came of the question to a person, and what the session stands under by then."""
+        self._begin_batch()
+        ask = self._asks.popleft()
+        self._now = now
+        answer, note = words.decided(approval)
+        if not approval.approved:
+            self._answered_by_person(ask, answer, note)
+        elif ask.leave is not None:
+            self._left = True
+            self._answered_by_person(ask, answer, note)
+        elif not self._gate.release(ask, now):
+            self._answered_by_person(ask, words.allowed_no_more(), "")
+        return self._ask() if self._asks else self._advance()
 
     def failed(self, error: ModegateError) -> list[Effect]:
         """Take that something the step needs is not there: the log, a mode, our own sanity.
@@ -172,6 +195,20 @@ class Exchange:
         return [] if self._over else self._fail(error)
 
     # From here on: what these have in common.
+
+    def _ask(self) -> list[Effect]:
+        """Ask a person about the next call that waits for one."""
+        ask = self._asks[0]
+        self._asked += 1
+        place = (self._step.step, self._asking.lane, self._asked)
+        asked = leaving.question(ask.call, ask.leave, place)
+        streamed = isinstance(self._answer, StreamedHop)
+        keepalive = self._writer.keepalive() if streamed else b""
+        return [*self._log(durable=False), AskPerson(asked, self._now.state.mode_seq, keepalive)]
+
+    def _answered_by_person(self, ask: Ask, answer: str, note: str) -> None:
+        one = self._gate.refuse(ask.call, answer, ask.force, person=True, note=note)
+        self._refused.append(one)
 
     def _begin_batch(self) -> None:
         self._performed = (self._head_sent, self._over)
@@ -199,6 +236,7 @@ class Exchange:
         if self._answer.failure is not None:
             return [*effects, *self._unreadable(self._answer.failure)]
         if self._answer.to_judge():
+            # Out goes what is ready; the calls wait for what the session stands under now.
             return [*effects, ReadState()]
         if self._answer.complete:
             return [*effects, *self._complete()]
@@ -220,8 +258,11 @@ class Exchange:
             self._writer.next_hop(self._answer.usage)
         self._refused = []
         log = self._log(durable=True)
-        # Tightened in between, the next hop is tighter too; loosened, it stays as it was (L8).
-        return [*log, *self._call(combine(self._standing, self._now))]
+        # Tightened in between, the next hop is tighter too; loosened, it stays as it was, but for this
+        # step's own approved exit (L8).
+        left, self._left = self._left, False
+        next_ = self._now if left else combine(self._standing, self._now)
+        return [*log, *self._call(next_)]
 
     def _log(self, *, durable: bool) -> list[Effect]:
         events, self._events = tuple(self._events), []

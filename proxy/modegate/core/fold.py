@@ -143,8 +143,12 @@ def _settle(state: State, record: Record, event: Event) -> State:
         return state
     # What changed last stands last, so that what was settled just now is not what is forgotten first.
     others = {other: one for other, one in state.approvals.items() if other != name}
-    after = {**others, name: approvals.step(known, event, record.by)}
-    return replace(state, approvals=approvals.remember(after))
+    settled = approvals.step(known, event, record.by)
+    last = state.lanes.get(known.asked.lane)
+    if known.waited_for and settled.approved and settled.to and last:
+        # Its step hears the answer itself, so that no notice is owed to the lane.
+        state = _lane(state, known.asked.lane, replace(last, mode=settled.to))
+    return replace(state, approvals=approvals.remember({**others, name: settled}))
 
 
 def _notice(state: State, _record: Record, event: NoticeGiven) -> State:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from modegate.core import words
+from modegate.core import leaving, words
 from modegate.core.calls import Gathered, arguments_hash, digest
 from modegate.core.dialects.base import Refused
 from modegate.core.events import CallJudged
-from modegate.core.ids import CallId, StepId, ToolName
-from modegate.core.policy import Judgement, ToolCall, Verdict
-from modegate.core.standing import Force, Standing
+from modegate.core.ids import DEFAULT_MODE, CallId, Seq, StepId, ToolName
+from modegate.core.policy import EXIT_TOOL, Exit, Judgement, ToolCall, Verdict
+from modegate.core.standing import STRICTNESS, Force, Standing
 
 SHORT_ID = 9
 """Ids shorter than this (`call_0`) are likely to be used again in the same history."""
@@ -31,6 +31,60 @@ class Offer:
     declared: frozenset[str]
 
 
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A call that waits for a person."""
+
+    call: Gathered
+    leave: Exit | None
+    """For a call of the exit tool: the ways out of the mode."""
+    force: Force | None
+
+
+@dataclass(slots=True)
+class Judged:
+    """What came of some calls."""
+
+    events: list[CallJudged] = field(default_factory=list)
+    refused: list[Refused] = field(default_factory=list)
+    asks: list[Ask] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ruling:
+    judgement: Judgement
+    force: Force | None
+    leave: Exit | None = None
+
+
+def _ungated(call: Gathered, offer: Offer) -> _Ruling:
+    """Judge in default mode, into which this step came: only our own exit tool is not the agent's."""
+    if call.name == EXIT_TOOL and EXIT_TOOL not in offer.declared:
+        return _Ruling(Judgement(Verdict.ANSWER, "exit", "the session is not in a mode"), None)
+    return _Ruling(Judgement(Verdict.RELEASE, "no rule", "no mode is in force"), None)
+
+
+def _exit_ruling(
+    call: Gathered, readings: Sequence[ToolCall], offer: Offer, now: Standing
+) -> _Ruling:
+    """Judge a call of the exit tool: a person is asked if it was offered, still is, and has a plan."""
+    force = (*offer.standing.forces, *now.forces)[0]
+
+    def refuse(reason: str) -> _Ruling:
+        return _Ruling(Judgement(Verdict.ANSWER, "exit", reason), force)
+
+    leave = leaving.exit_of(offer.standing)
+    if leave is None or offer.standing.forces != now.forces:
+        return refuse("this mode cannot be left by it now")
+    if len(readings) > 1:
+        return refuse("it is mixed with another call")
+    try:
+        leaving.plan_of(call)
+    except ValueError as error:
+        return refuse(str(error))
+    return _Ruling(Judgement(Verdict.ASK, "exit", "a person decides on the plan"), force, leave)
+
+
 class Gate:
     """Judges the calls of one step."""
 
@@ -39,58 +93,72 @@ class Gate:
         self._step = step
         self._taken = set(taken_ids)
         self._made = 0
+        self._ids: Mapping[str, int] = Counter()
 
-    def judge(
-        self, calls: Sequence[Gathered], offer: Offer, now: Standing
-    ) -> tuple[list[CallJudged], list[Refused]]:
-        """Settle each call: its `released`, its event and, where refused, the answer to it."""
-        events: list[CallJudged] = []
-        refused: list[Refused] = []
+    def judge(self, calls: Sequence[Gathered], offer: Offer, now: Standing) -> Judged:
+        """Settle each call, but for those that a person is to be asked about."""
+        judged = Judged()
         # Withheld ids must differ from those that the client sees in the same answer.
-        ids = Counter(call.id for call in calls)
+        self._ids = Counter(call.id for call in calls)
         for call in calls:
-            judgement, force = self._verdict(call, offer, now)
-            judgement = replace(judgement, reason=judgement.reason[: words.MAX_REASON])
-            call.released = judgement.verdict is Verdict.RELEASE
-            events.append(self._event(call, judgement, force, now))
+            ruling = self._ruling(call, offer, now)
+            reason = ruling.judgement.reason[: words.MAX_REASON]
+            ruling = replace(ruling, judgement=replace(ruling.judgement, reason=reason))
+            judged.events.append(self._event(call, ruling, now))
+            if ruling.judgement.verdict is Verdict.ASK:
+                judged.asks.append(Ask(call, ruling.leave, ruling.force))
+                continue
+            call.released = ruling.judgement.verdict is Verdict.RELEASE
             if call.released:
                 self._taken.add(call.id)
             else:
-                answer = words.refusal(call.name, force, judgement.reason, offer.tools)
-                refused.append(Refused(call, self._id(call, ids), answer, force))
-        return events, refused
+                leave = leaving.exit_of(offer.standing) is not None
+                text = words.refusal(call.name, ruling.force, reason, offer.tools, leave=leave)
+                judged.refused.append(self.refuse(call, text, ruling.force))
+        return judged
 
-    def _verdict(self, call: Gathered, offer: Offer, now: Standing) -> tuple[Judgement, Force]:
+    def refuse(
+        self,
+        call: Gathered,
+        answer: str,
+        force: Force | None,
+        *,
+        person: bool = False,
+        note: str = "",
+    ) -> Refused:
+        """Answer a call; `person` if a person did, `note` is what the client is told of it at the end."""
+        call.released = False
+        return Refused(call, self._id(call, self._ids), answer, force, person=person, note=note)
+
+    def release(self, ask: Ask, now: Standing) -> bool:
+        """Release a call that a person allowed, unless what the session stands under now forbids it."""
+        readings = ask.call.readings(frozenset())
+        allowed = bool(readings) and all(
+            now.judge(reading)[0].verdict is not Verdict.ANSWER for reading in readings
+        )
+        ask.call.released = allowed
+        return allowed
+
+    def _ruling(self, call: Gathered, offer: Offer, now: Standing) -> _Ruling:
         readings = call.readings(offer.declared)
+        forces = (*offer.standing.forces, *now.forces)
+        if not forces:
+            return _ungated(call, offer)
         if not readings:
             reason = call.odd or "it has no name"
-            return Judgement(Verdict.ANSWER, "unreadable", reason), offer.standing.forces[0]
-        verdicts = [self._strictest(reading, offer, now) for reading in readings]
-        for judgement, force in verdicts:
-            if judgement.verdict is not Verdict.RELEASE:
-                return judgement, force
-        return verdicts[0]
+            return _Ruling(Judgement(Verdict.ANSWER, "unreadable", reason), forces[0])
+        if any(reading.name == EXIT_TOOL for reading in readings):
+            return _exit_ruling(call, readings, offer, now)
+        rulings = [self._strictest(reading, offer, now) for reading in readings]
+        return max(rulings, key=lambda ruling: STRICTNESS[ruling.judgement.verdict])
 
-    def _strictest(self, reading: ToolCall, offer: Offer, now: Standing) -> tuple[Judgement, Force]:
-        first: tuple[Judgement, Force] | None = None
-        for standing in (offer.standing, now):
-            judgement, force = standing.judge(reading)
-            if force is None:
-                continue
-            if judgement.verdict is Verdict.ASK:
-                # Nobody can be asked yet, and silence is not approval (L9).
-                reason = "a person would have to allow it, and nobody can be asked here"
-                judgement = Judgement(Verdict.ANSWER, judgement.rule, reason)
-            if judgement.verdict is not Verdict.RELEASE:
-                return judgement, force
-            first = first or (judgement, force)
-        if first is None:
-            raise AssertionError("a gated hop stands under at least one mode")
-        return first
+    def _strictest(self, reading: ToolCall, offer: Offer, now: Standing) -> _Ruling:
+        rulings = [_Ruling(*standing.judge(reading)) for standing in (offer.standing, now)]
+        counted = [ruling for ruling in rulings if ruling.force is not None]
+        return max(counted, key=lambda ruling: STRICTNESS[ruling.judgement.verdict])
 
-    def _event(
-        self, call: Gathered, judgement: Judgement, force: Force, now: Standing
-    ) -> CallJudged:
+    def _event(self, call: Gathered, ruling: _Ruling, now: Standing) -> CallJudged:
+        judgement, force = ruling.judgement, ruling.force
         return CallJudged(
             step=self._step,
             call=CallId(call.id[:128]),
@@ -98,8 +166,8 @@ class Gate:
             arguments=arguments_hash(call.arguments),
             verdict=judgement.verdict.value,
             rule=judgement.rule,
-            mode=force.mode.id,
-            mode_seq=force.seq,
+            mode=force.mode.id if force else DEFAULT_MODE,
+            mode_seq=force.seq if force else Seq(0),
             policy=now.policy.hash,
             reason=judgement.reason,
         )

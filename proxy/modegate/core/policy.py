@@ -132,6 +132,8 @@ class Policy:
     modes: Mapping[ModeId, Mode]
     sessions: Sessions = field(default_factory=Sessions)
     limits: Limits = field(default_factory=Limits)
+    narrate: bool = True
+    """Whether a notice tells the model of a mode change made by a person."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,9 @@ def meaning(policy: Policy) -> str:
         name: replace(mode, rules=tuple(replace(rule, at=None) for rule in mode.rules))
         for name, mode in policy.modes.items()
     }
-    content = {"modes": modes, "sessions": policy.sessions, "limits": policy.limits}
+    content: dict[str, Any] = {"modes": modes, "sessions": policy.sessions, "limits": policy.limits}
+    if not policy.narrate:
+        content["narrate"] = False
     return hashlib.sha256(msgspec.json.encode(content, order="deterministic")).hexdigest()[:16]
 
 
@@ -86,11 +88,13 @@ def _policy(root: Place) -> Policy:
         modes = _modes(entries or {}, known)
     else:
         root.problem("needs the key 'modes'")
+    narrate = keys["narrate"].boolean() if "narrate" in keys else True
     return Policy(
         hash="",
         modes=modes,
         sessions=_sessions(keys["sessions"], known) if "sessions" in keys else Sessions(),
         limits=_limits(keys["limits"]) if "limits" in keys else Limits(),
+        narrate=narrate is not False,
     )
 
 

@@ -9,7 +9,7 @@ from modegate.core.ids import DEFAULT_MODE, ModeId
 from modegate.core.places import Place, suggestion
 
 KEYS: dict[str, tuple[str, ...]] = {
-    "": ("version", "modes", "sessions", "limits"),
+    "": ("version", "modes", "sessions", "limits", "narrate"),
     "modes.*": ("name", "description", "section", "tools", "exit", "without_tools"),
     "modes.*.tools[]": ("allow", "ask", "deny", "when"),
     "modes.*.tools[].when.*": ("equals", "one_of", "glob"),

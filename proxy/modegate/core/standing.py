@@ -20,7 +20,7 @@ MAX_CHAIN = 8
 
 DAY_MS = 24 * 60 * 60 * 1000
 
-_STRICTNESS = {Verdict.RELEASE: 0, Verdict.ASK: 1, Verdict.ANSWER: 2}
+STRICTNESS = {Verdict.RELEASE: 0, Verdict.ASK: 1, Verdict.ANSWER: 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def _mode(policy: Policy, session: SessionId, mode: ModeId) -> Mode:
 
 
 def _stricter(one: Judgement, other: Judgement) -> bool:
-    return _STRICTNESS[one.verdict] > _STRICTNESS[other.verdict]
+    return STRICTNESS[one.verdict] > STRICTNESS[other.verdict]
 
 
 def tightest(policy: Policy, candidates: Iterable[ModeId]) -> ModeId:

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from modegate.core.ids import ToolName
+from modegate.core.approvals import Approval, Status
+from modegate.core.dialects.base import Refused
+from modegate.core.ids import DEFAULT_MODE, ToolName
+from modegate.core.policy import EXIT_TOOL
 from modegate.core.standing import Force
 
 MAX_NAMED = 12
@@ -25,29 +28,90 @@ def tool(name: str) -> str:
     return f"`{shown}`" if shown else "a tool without a name"
 
 
-def refusal(name: str, force: Force, reason: str, offered: Sequence[ToolName]) -> str:
+def refusal(
+    name: str, force: Force | None, reason: str, offered: Sequence[ToolName], *, leave: bool
+) -> str:
     """Say to the model that its call was refused, as that call's result."""
+    if force is None:
+        return (
+            f"This call was refused and did not run: {reason}, so there is nothing to leave. Go on."
+        )
     mode = force.mode
-    if offered:
-        more = ", and others" if len(offered) > MAX_NAMED else ""
+    tools = [name for name in offered if name != EXIT_TOOL]
+    if tools:
+        more = ", and others" if len(tools) > MAX_NAMED else ""
         instead = (
-            "Tools that this mode allows: " + ", ".join(map(tool, offered[:MAX_NAMED])) + more + "."
+            "Tools that this mode allows: " + ", ".join(map(tool, tools[:MAX_NAMED])) + more + "."
         )
     else:
         instead = "No tool is allowed in this mode: answer in text."
+    way = (
+        f"To leave the mode, call {tool(EXIT_TOOL)} with your whole plan: a person decides on it."
+        if leave
+        else "Only a person can change it, outside this conversation."
+    )
     return (
         f"This call was refused and did not run: the session is in mode {mode.id!r} ({mode.name}), which "
         f"does not allow this call of {tool(name)} ({reason}). {instead} Do not try the call again; go on "
-        "within the mode. Only a person can change it, outside this conversation."
+        f"within the mode. {way}"
     )
 
 
-def closing(names: Sequence[str], force: Force) -> str:
+def closing(refused: Sequence[Refused]) -> str:
     """Say in the answer's text what was refused, where the model did not give in."""
+    notes = [one.note for one in refused if one.note]
+    names = [one.call.name for one in refused if not one.note]
+    force = next((one.force for one in refused if one.force is not None), None)
+    if not names:
+        return "[modegate] " + " ".join(dict.fromkeys(notes))
     named = list(dict.fromkeys(tool(name) for name in names))
     listed = ", ".join(named[:MAX_NAMED]) + (", and others" if len(named) > MAX_NAMED else "")
-    mode = force.mode
-    return (
-        f"[modegate] Refused in mode {mode.id!r} ({mode.name}): {listed}. Nothing of it ran. "
-        "To allow it, a person sets another mode for this session."
+    where = f"in mode {force.mode.id!r} ({force.mode.name})" if force else "in default mode"
+    text = f"[modegate] Refused {where}: {listed}. Nothing of it ran."
+    return " ".join(
+        (text, *dict.fromkeys(notes), "To allow it, a person sets another mode for this session.")
     )
+
+
+def decided(approval: Approval) -> tuple[str, str]:
+    """Say what came of a question: to the model as its call's result, and to the client in short."""
+    what = "plan" if approval.asked.purpose == "exit" else "call"
+    comment = f" The user says: {approval.comment}" if approval.comment else ""
+    if approval.approved:
+        mode = approval.to or ""
+        return (
+            f"The user approved the {what}. The session is now in mode {str(mode)!r}.{comment} Carry it out.",
+            f"The {what} was approved; the session is in mode {str(mode)!r}.",
+        )
+    if approval.status is Status.ANSWERED:
+        return (
+            f"The user rejected the {what}.{comment} You are still in the same mode: revise the {what}, or "
+            "ask the user what to change. Nothing may be changed before an approval.",
+            f"The {what} was rejected.{comment}",
+        )
+    if approval.status is Status.DETACHED:
+        return (
+            f"The {what} was not approved: nobody answered ({approval.why}). It can still be answered later. "
+            "You are still in the same mode: end your turn now and ask your user to approve or reject it.",
+            f"The {what} was not approved: nobody answered. It can still be answered: "
+            f"modegate approve {approval.asked.id}",
+        )
+    return (
+        f"The {what} was not approved: the question was withdrawn ({approval.why}). Go on within the mode "
+        "that the system text describes.",
+        f"The {what} was not approved: the question was withdrawn.",
+    )
+
+
+def allowed_no_more() -> str:
+    """Say that a call which a person allowed is no longer allowed by the mode in force."""
+    return "This call was allowed by a person, but the mode changed meanwhile and refuses it. It did not run."
+
+
+def notice(before: str, after: str) -> str:
+    """Tell the model of a mode change made by a person."""
+    if after == DEFAULT_MODE:
+        rest = "All tools are available again; what was said of that mode before no longer holds."
+    else:
+        rest = "Its rules are in the system text."
+    return f"[modegate] The user changed the mode from {before!r} to {after!r}. {rest}"

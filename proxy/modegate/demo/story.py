@@ -169,7 +169,7 @@ async def _told_by(composed: Composed, token: str, folder: Path) -> None:
         raise TypeError("the demo runs on the scripted model")
     with bind("127.0.0.1", 0) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        server = Server(create_app(composed.parts), drain=1.0, on_drain=lambda: None)
+        server = Server(create_app(composed.parts), drain=1.0, on_drain=composed.drain)
         async with asyncio.TaskGroup() as group:
             group.create_task(serve_with(server, listener, composed.jobs))
             try:

@@ -64,6 +64,12 @@ class Composed:
     recorder: Recorder
     jobs: tuple[Job, ...]
     """What must run beside the server."""
+    draining: asyncio.Event
+
+    def drain(self) -> None:
+        """End what would last as long as its client, or as a person thinks."""
+        self.draining.set()
+        self.parts.control.close()
 
 
 @asynccontextmanager
@@ -86,6 +92,7 @@ async def compose(settings: Settings) -> AsyncIterator[Composed]:
         folds = Folds(log, clock)
         recorder = Recorder(folds, clock)
         approvals = Approvals(folds, log, clock)
+        draining = asyncio.Event()
         metrics.watch(
             lost=lambda: recorder.lost,
             generation=lambda: policies.status.generation,
@@ -100,6 +107,8 @@ async def compose(settings: Settings) -> AsyncIterator[Composed]:
             dialects={Kind.CHAT: ChatDialect()},
             clock=clock,
             metrics=metrics,
+            approvals=approvals,
+            draining=draining,
         )
         parts = Parts(
             proxy=Proxy(reach),
@@ -117,7 +126,7 @@ async def compose(settings: Settings) -> AsyncIterator[Composed]:
             Job("the policy watcher", policies.watch),
             Job("the recorder", recorder.run, recorder.stop),
         )
-        yield Composed(parts, policies, pick, recorder, jobs)
+        yield Composed(parts, policies, pick, recorder, jobs, draining)
 
 
 def _policies(path: Path, clock: SystemClock) -> Policies:
@@ -189,7 +198,7 @@ async def _serve(settings: Settings) -> None:
             server = Server(
                 create_app(composed.parts),
                 drain=composed.policies.current.limits.drain,
-                on_drain=composed.parts.control.close,
+                on_drain=composed.drain,
                 on_start=lambda: _tell(settings, port, composed),
             )
             await serve_with(server, listener, composed.jobs)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from starlette.types import Send
 
+from modegate.core.approvals import EXPIRES_MS
 from modegate.core.effects import (
+    Abandon,
     Append,
+    AskPerson,
     CallUpstream,
     Count,
     Effect,
@@ -26,6 +30,7 @@ from modegate.core.events import CallJudged, Entry, Event
 from modegate.core.exchange import Exchange
 from modegate.core.ids import SessionKey
 from modegate.core.standing import Standing
+from modegate.server.approvals import Approvals
 from modegate.server.clock import Clock
 from modegate.server.eventlog import EventLog
 from modegate.server.metrics import Metrics
@@ -53,6 +58,9 @@ class Outside:
     recorder: Recorder
     clock: Clock
     metrics: Metrics
+    approvals: Approvals
+    draining: asyncio.Event
+    """Set when the process is about to end: nobody is waited for any more."""
     stand: Callable[[], Awaitable[Standing]]
     """Reads strictly what the session stands under now."""
 
@@ -118,19 +126,30 @@ class Drive:
     async def _do(self, effect: Effect) -> list[Effect]:
         """Perform one effect and give those that its report brings; they come after all others."""
         match effect:
+            case ReadBlobs():
+                found = await self._out.log.get_blobs(self._out.key, effect.refs)
+                return self._exchange.blobs(found)
+            case ReadState():
+                return self._exchange.state(await self._out.stand())
+            case AskPerson():
+                return await self._ask(effect)
+            case CallUpstream():
+                return await self._call(effect)
+            case _:
+                await self._just_do(effect)
+        return []
+
+    async def _just_do(self, effect: Effect) -> None:
+        """Perform an effect that brings no report."""
+        match effect:
             case Append():
                 await self._append(effect)
             case StoreBlobs():
                 for ref, body in effect.blobs.items():
                     await self._out.log.put_blob(self._out.key, ref, body, KEEP_BLOBS_MS)
-            case ReadBlobs():
-                return self._exchange.blobs(
-                    await self._out.log.get_blobs(self._out.key, effect.refs)
-                )
-            case ReadState():
-                return self._exchange.state(await self._out.stand())
-            case CallUpstream():
-                return await self._call(effect)
+            case Abandon():
+                for approval_id in effect.ids:
+                    await self._out.approvals.abandon(self._out.key, approval_id)
             case StopUpstream():
                 await self._stop()
             case SendHead():
@@ -138,7 +157,6 @@ class Drive:
                 await self._out.send({"type": "http.response.start", **head})
             case _:
                 raise AssertionError(f"{effect} is performed by _perform")
-        return []
 
     async def _append(self, effect: Append) -> None:
         entries = [Entry(self._out.clock.now_ms(), _by(event), event) for event in effect.events]
@@ -162,6 +180,31 @@ class Drive:
             return self._exchange.upstream_end(error)
         self._chunks = self._answer.chunks()
         return self._exchange.upstream_head(self._answer.status, self._answer.headers)
+
+    async def _ask(self, effect: AskPerson) -> list[Effect]:
+        """Ask a person and wait; a client that goes away takes its question with it."""
+        out = self._out
+        asked = replace(effect.asked, expires=out.clock.now_ms() + EXPIRES_MS)
+        approval = await out.approvals.ask(out.key, asked, mode_seq=effect.mode_seq)
+
+        async def keepalive() -> None:
+            await out.send(
+                {"type": "http.response.body", "body": effect.keepalive, "more_body": True}
+            )
+
+        try:
+            if approval.waited_for:
+                approval = await out.approvals.wait(
+                    out.key,
+                    approval.asked.id,
+                    streamed=bool(effect.keepalive),
+                    keepalive=keepalive if effect.keepalive else None,
+                    draining=out.draining,
+                )
+        except asyncio.CancelledError:
+            await asyncio.shield(out.approvals.abandon(out.key, approval.asked.id))
+            raise
+        return self._exchange.approval(approval, await out.stand())
 
     async def _stop(self) -> None:
         if self._answer is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
@@ -24,6 +25,7 @@ from modegate.core.errors import (
 from modegate.core.exchange import Exchange, StepRequest
 from modegate.core.ids import LOCAL, StepId
 from modegate.core.standing import Standing
+from modegate.server.approvals import Approvals
 from modegate.server.clock import Clock
 from modegate.server.drive import Drive, Outside
 from modegate.server.eventlog import EventLog
@@ -50,6 +52,8 @@ class Reach:
     """The endpoints that the gate can read."""
     clock: Clock
     metrics: Metrics
+    approvals: Approvals
+    draining: asyncio.Event
 
 
 class Step:
@@ -115,7 +119,7 @@ class Step:
                 f"session {found.key.session!r} is in mode {standing.label!r}, and modegate cannot gate "
                 f"{scope['method']} {path}; use /v1/chat/completions, or set the mode to default"
             )
-        if dialect is not None and (standing.gated or standing.state.withheld):
+        if dialect is not None and (standing.gated or standing.state.ever_gated):
             self._outcome = await self._gated(endpoint, dialect, found, standing)
         else:
             self._outcome = await self._pass(endpoint)
@@ -211,6 +215,8 @@ class Step:
             recorder=reach.recorder,
             clock=reach.clock,
             metrics=reach.metrics,
+            approvals=reach.approvals,
+            draining=reach.draining,
             stand=stand,
         )
         self._drive = Drive(exchange, outside)

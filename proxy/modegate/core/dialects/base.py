@@ -19,6 +19,9 @@ from modegate.core.ids import ToolName
 from modegate.core.sse import Frame
 from modegate.core.standing import Force, Standing
 
+MAX_TEXT = 256 * 1024
+"""Characters kept of one choice's text; a stream may be longer, but is then not told again."""
+
 
 class Kind(StrEnum):
     """What a part is."""
@@ -59,6 +62,19 @@ class ChoiceRead:
     """Visible text under `text`, reasoning under its field's name, as pieces."""
     calls: list[Gathered] = field(default_factory=list)
     finish: str | None = None
+    size: int = 0
+    """Characters said."""
+
+    def say(self, kind: str, text: str) -> None:
+        """Add a piece of text, and keep it as long as the whole can be of use."""
+        self.size += len(text)
+        if self.size <= MAX_TEXT:
+            self.texts.setdefault(kind, []).append(text)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all that was said is kept, so that it can be told to the model again."""
+        return self.size <= MAX_TEXT
 
     def text(self, kind: str = "text") -> str:
         """Give one kind of text whole."""
@@ -81,8 +97,12 @@ class Refused:
     id: str
     """The id under which it stands in the history; differs from the model's where that could collide."""
     answer: str
-    force: Force
-    """The mode that refused it."""
+    force: Force | None
+    """The mode that refused it; None in default mode."""
+    person: bool = False
+    """A person answered it."""
+    note: str = ""
+    """What the client is told of it where the answer ends with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +189,10 @@ class StreamWriter(Protocol):
         """Give a normal finish of our own."""
         ...
 
+    def keepalive(self) -> bytes:
+        """Give what keeps the client waiting and means nothing."""
+        ...
+
     def done(self) -> bytes:
         """Give the end of the answer."""
         ...
@@ -252,8 +276,12 @@ class Dialect(Protocol):
         """Give the key that the answer will have when the client sends it back."""
         ...
 
-    def restore(self, request: Any, found: Found) -> bytes:
-        """Put withheld exchanges back."""
+    def restore(self, request: Any, found: Found, notices: Mapping[int, Sequence[str]]) -> bytes:
+        """Put withheld exchanges back, and notices behind the items with these indices."""
+        ...
+
+    def newest_is_user(self, request: Any) -> bool:
+        """Tell whether the history ends with a message of the user."""
         ...
 
     def stream_reader(self, *, strictly: bool) -> StreamReader:

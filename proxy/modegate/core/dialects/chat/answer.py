@@ -276,16 +276,16 @@ def add_texts(choice: ChoiceRead, body: dict[str, Any]) -> None:
     """Note the text and the reasoning of a delta or message."""
     content = body.get("content")
     if isinstance(content, str) and content:
-        choice.texts.setdefault("text", []).append(content)
+        choice.say("text", content)
     elif isinstance(content, list):
         for part in content:
             text = part.get("text") if isinstance(part, dict) else None
             if isinstance(text, str) and text:
-                choice.texts.setdefault("text", []).append(text)
+                choice.say("text", text)
     for key in REASONING_KEYS:
         value = body.get(key)
         if isinstance(value, str) and value:
-            choice.texts.setdefault(key, []).append(value)
+            choice.say(key, value)
 
 
 def add_usage(usage: dict[str, Any], earlier: list[dict[str, Any]]) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -62,9 +62,15 @@ class ChatDialect:
         """Give the key that the answer will have when the client sends it back."""
         return history.answer_key(text, released)
 
-    def restore(self, request: ChatRequest, found: Found) -> bytes:
-        """Put withheld exchanges back."""
-        return restore.restore(request, found)
+    def restore(
+        self, request: ChatRequest, found: Found, notices: Mapping[int, Sequence[str]]
+    ) -> bytes:
+        """Put withheld exchanges back, and notices behind the messages with these indices."""
+        return restore.restore(request, found, notices)
+
+    def newest_is_user(self, request: ChatRequest) -> bool:
+        """Tell whether the history ends with a message of the user."""
+        return bool(request.messages) and request.role(request.messages[-1]) == "user"
 
     def stream_reader(self, *, strictly: bool) -> ChatStreamReader:
         """Give a reader for one hop; `strictly` where its frames will be edited."""

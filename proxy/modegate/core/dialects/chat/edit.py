@@ -6,12 +6,14 @@ from typing import NamedTuple
 
 import msgspec
 
+from modegate.core import leaving
 from modegate.core.dialects.base import Assembled
 from modegate.core.dialects.chat import hosted
 from modegate.core.dialects.chat.choice import choice_edits
 from modegate.core.dialects.chat.request import ChatRequest
 from modegate.core.dialects.chat.tools import Declared, spelling
 from modegate.core.ids import ToolName
+from modegate.core.policy import EXIT_TOOL
 from modegate.core.spans import Edit, Member, Span, apply, quote, without, without_members
 from modegate.core.standing import Standing
 
@@ -40,8 +42,25 @@ class _Filtered(NamedTuple):
     """Top-level keys to take out whole."""
 
 
+EXIT_FUNCTION = {
+    "name": EXIT_TOOL,
+    "description": leaving.DESCRIPTION,
+    "parameters": {
+        "type": "object",
+        "properties": {"plan": {"type": "string", "description": leaving.PLAN}},
+        "required": ["plan"],
+        "additionalProperties": False,
+    },
+}
+EXIT_ENTRIES = {
+    "tools": msgspec.json.encode({"type": "function", "function": EXIT_FUNCTION}),
+    "functions": msgspec.json.encode(EXIT_FUNCTION),
+}
+"""The exit tool's definition: the same bytes in every session, at the end of the list."""
+
+
 def assemble(request: ChatRequest, standing: Standing, section: str) -> Assembled:
-    """Filter the tools and add the section, if there is one to add.
+    """Filter the tools, add the exit tool and the section, if there are any to add.
 
     Raises:
         BadRequest: the request asks for something that the provider would run by itself, and that
@@ -50,6 +69,11 @@ def assemble(request: ChatRequest, standing: Standing, section: str) -> Assemble
     hosted.refuse(request, standing)
     tools = _filter(request, "tools", request.tools, standing)
     functions = _filter(request, "functions", request.functions, standing)
+    leave = leaving.exit_of(standing)
+    if leave is not None and request.tools:
+        tools = _with_exit(request, "tools", request.tools, tools)
+    elif leave is not None and request.functions:
+        functions = _with_exit(request, "functions", request.functions, functions)
     drop = hosted.removable(request, standing) | tools.drop | functions.drop
     edits = [*tools.edits, *functions.edits, *without_members(request.members, drop)]
     if section:
@@ -77,6 +101,20 @@ def _filter(
     edits += _marker_edits(request, declared, kept)
     edits += choice_edits(request, CHOICE_KEYS[key], frozenset(names))
     return _Filtered(edits, names)
+
+
+def _with_exit(
+    request: ChatRequest, key: str, declared: list[Declared], filtered: _Filtered
+) -> _Filtered:
+    """Add the exit tool behind what was kept, or in the place of all that was not."""
+    entry = EXIT_ENTRIES[key]
+    names = (*filtered.kept, EXIT_TOOL)
+    last = declared[-1].span.end
+    if filtered.kept:
+        return _Filtered([*filtered.edits, Edit(last, last, b"," + entry)], names)
+    alone = Edit(declared[0].span.start, last, entry)
+    # Nothing that the agent asks for is left, so a choice of its cannot be kept either.
+    return _Filtered([alone, *choice_edits(request, CHOICE_KEYS[key], frozenset())], names)
 
 
 def _marker_edits(
@@ -112,7 +150,7 @@ def section_edits(request: ChatRequest, section: str) -> list[Edit]:
         leading.append(span)
     role = request.role(leading[-1]) if leading else "system"
     if leading:
-        grown = _grow(request, leading[-1], section)
+        grown = grow(request, leading[-1], section)
         if grown is not None:
             return [grown]
     message = msgspec.json.encode({"role": role, "content": section})
@@ -122,7 +160,7 @@ def section_edits(request: ChatRequest, section: str) -> list[Edit]:
     return [Edit(at, at, message + (b"," if request.messages else b""))]
 
 
-def _grow(request: ChatRequest, span: Span, section: str) -> Edit | None:
+def grow(request: ChatRequest, span: Span, section: str) -> Edit | None:
     """Lengthen a message's content; None where it has none of a known shape, or two."""
     contents = [m.value for m in request.members_of(span) if m.key == "content"]
     if len(contents) != 1:

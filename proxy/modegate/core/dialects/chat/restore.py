@@ -6,7 +6,7 @@ turns of which every call was refused, among its calls those that were withheld,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from modegate.core.calls import digest
 from modegate.core.dialects.base import Found
 from modegate.core.dialects.chat.answer import REASONING_KEYS
+from modegate.core.dialects.chat.edit import grow
 from modegate.core.dialects.chat.request import ChatRequest, calls_of
 from modegate.core.events import Segment
 from modegate.core.spans import Edit, Span, apply, elements, quote, without_members
@@ -23,9 +24,13 @@ _encode = msgspec.json.encode
 TEXT_KEYS = ("content", *REASONING_KEYS)
 
 
-def restore(request: ChatRequest, found: Found) -> bytes:
-    """Put withheld exchanges back: for a message's index, its hops' segments and stored bodies."""
-    edits: list[Edit] = []
+def restore(request: ChatRequest, found: Found, notices: Mapping[int, Sequence[str]]) -> bytes:
+    """Put withheld exchanges and notices back.
+
+    `found` gives for a message's index its hops' segments and stored bodies, `notices` the sentences that
+    stand behind a message.
+    """
+    edits = [edit for index, texts in notices.items() for edit in _notice(request, index, texts)]
     for index, (hops, blobs) in found.items():
         edits += _restore_one(request, index, hops, [msgspec.json.decode(blob) for blob in blobs])
     return apply(request.body, edits)
@@ -55,6 +60,21 @@ def _restore_one(
     mine = kept.bytes()
     pieces = [*map(_encode, front), *([mine] if mine else ()), *map(_encode, answers)]
     return [Edit(span.start, span.end, b",".join(pieces))]
+
+
+def _notice(request: ChatRequest, index: int, texts: Sequence[str]) -> list[Edit]:
+    """Put sentences behind a message: into it if it is the user's, else as a message of its own.
+
+    Nothing may stand between a call and its results, so what follows results is a message (B083).
+    """
+    span = request.messages[index]
+    text = "\n\n".join(texts)
+    if request.role(span) == "user":
+        grown = grow(request, span, text)
+        if grown is not None:
+            return [grown]
+    message = _encode({"role": "user", "content": text})
+    return [Edit(span.end, span.end, b"," + message)]
 
 
 def _without(message: dict[str, Any], key: str) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from modegate.core.spans import (
     without,
     without_members,
 )
-from modegate.core.sse import encode
+from modegate.core.sse import comment, encode
 
 HEAD_KEYS = ("id", "object", "created", "model", "system_fingerprint")
 _BLANK_LINES = (b"\n\n", b"\r\r", b"\n\r\n", b"\n\r", b"\r\n\r")
@@ -83,6 +83,10 @@ class ChatStreamWriter:
     def finish(self, choice: int) -> bytes:
         """Give a normal finish of our own."""
         return self._chunk(choice, {}, "stop")
+
+    def keepalive(self) -> bytes:
+        """Give a comment."""
+        return comment("waiting for a person")
 
     def done(self) -> bytes:
         """Give the end of the answer."""

@@ -1,0 +1,51 @@
+"""One sentence that tells the model of a mode change made by a person, at the place where it was given.
+
+A notice is keyed by lane and `mode/set`, stands behind the item that was the newest when it was given, and
+stays there as long as the agent sends that item. Its place is found by the keys of that item and of the
+one in front of it, as `transcript` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from modegate.core import words
+from modegate.core.dialects.base import Item
+from modegate.core.events import NoticeGiven
+from modegate.core.ids import Lane
+from modegate.core.standing import Standing
+
+Placed = Mapping[int, Sequence[str]]
+"""Texts by the index of the item behind which they stand."""
+
+
+def due(standing: Standing, lane: Lane, items: Sequence[Item]) -> NoticeGiven | None:
+    """Give the notice that this step owes its lane: the mode is another than its last header says.
+
+    The first step of a lane is told by the section alone; flips that cancel out say nothing; a lane that
+    left by its own approved exit was told by the answer (its header follows the exit, see `fold`).
+    """
+    last = standing.state.lanes.get(lane)
+    if last is None or last.mode == standing.label or not items or items[-1].answer:
+        return None
+    return NoticeGiven(
+        lane=lane,
+        mode=standing.label,
+        mode_seq=standing.state.mode_seq,
+        before=items[-2].key if len(items) > 1 else "",
+        item=items[-1].key,
+        text=words.notice(last.mode, standing.label),
+    )
+
+
+def place(
+    items: Sequence[Item], notices: Sequence[NoticeGiven], lane: Lane
+) -> dict[int, list[str]]:
+    """Find where a lane's notices stand; of several places the last, and none where the agent edited."""
+    at = {(items[i - 1].key if i else "", item.key): i for i, item in enumerate(items)}
+    placed: dict[int, list[str]] = {}
+    for one in notices:
+        index = at.get((one.before, one.item))
+        if one.lane == lane and index is not None:
+            placed.setdefault(index, []).append(one.text)
+    return placed
