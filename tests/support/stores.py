@@ -40,13 +40,13 @@ class Store:
 
 
 class Writer:
-    """Another process that appends to a session; see `support.log_writer`."""
+    """Another process on the same store; see `support.log_writer` and `support.approver`."""
 
-    def __init__(self, url: str, session: str, name: str, count: int) -> None:
+    def __init__(self, module: str, *arguments: str) -> None:
         """Start it."""
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, ROOTS))}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "support.log_writer", url, session, name, str(count)],
+            [sys.executable, "-m", module, *arguments],
             stdout=subprocess.PIPE,
             stdin=subprocess.PIPE,
             text=True,
@@ -85,7 +85,14 @@ class Writer:
 @contextmanager
 def writer(url: str, session: str, name: str, count: int) -> Iterator[Writer]:
     """Run a writer for the time of a with block."""
-    process = Writer(url, session, name, count)
+    with replica("support.log_writer", url, session, name, str(count)) as process:
+        yield process
+
+
+@contextmanager
+def replica(module: str, *arguments: str) -> Iterator[Writer]:
+    """Run another process for the time of a with block."""
+    process = Writer(module, *arguments)
     try:
         yield process
     finally:

@@ -9,10 +9,22 @@ from pathlib import Path
 import pytest
 
 from modegate.core.errors import BadRequest, Conflict
-from modegate.core.events import ModeSet, Record, SessionOpen
-from modegate.core.ids import LOCAL, ModeId, Seq, SessionId, SessionKey, Tenant
-from modegate.server.eventlog import EventLog, Seen
+from modegate.core.events import ApprovalAsked, Entry, ModeSet, Record, SessionOpen
+from modegate.core.ids import (
+    LOCAL,
+    CallId,
+    Lane,
+    ModeId,
+    Seq,
+    SessionId,
+    SessionKey,
+    StepId,
+    Tenant,
+    ToolName,
+)
+from modegate.server.eventlog import EventLog, Question, Seen
 from modegate.server.eventlog_open import open_log
+from modegate.server.eventlog_rules import KEEP_QUESTIONS_MS
 from support.redis_server import RedisServer, redis_server
 from support.stores import Store, entry, key_of, mode_set, writer
 
@@ -276,3 +288,48 @@ def test_refuses_a_url_of_no_store_without_repeating_it(url: str) -> None:
     with pytest.raises(ValueError, match="names no store") as raised:
         open_log(url)
     assert "secret" not in str(raised.value)
+
+
+def asked(name: str, expires: int, at: int = 1_000) -> Entry:
+    place = (StepId("s"), Lane("l"), CallId("c"), ToolName("exit_plan_mode"))
+    return entry(ApprovalAsked(name, *place, "exit", "# Plan", (), expires), at=at)
+
+
+async def test_a_question_is_found_by_its_id(log: EventLog) -> None:
+    other = SessionKey(Tenant("other"), SessionId("s:1"))
+    await log.append(S, [mode_set("plan"), asked("a", 5_000), asked("b", 4_000)])
+    await log.append(other, [asked("c", 5_000)])
+    assert await log.asked_in(LOCAL, "a") == S
+    assert await log.asked_in(Tenant("other"), "c") == other
+    assert await log.asked_in(LOCAL, "c") is None
+    assert await log.asked_in(LOCAL, "") is None
+
+
+async def test_questions_are_listed_until_they_expire(log: EventLog) -> None:
+    await log.append(S, [asked("a", 5_000), asked("b", 7_000)])
+    await log.append(key_of("t"), [asked("c", 6_000)])
+    found = await log.questions(LOCAL, 1_000)
+    assert found == [
+        Question(S, "b", 7_000),
+        Question(key_of("t"), "c", 6_000),
+        Question(S, "a", 5_000),
+    ]
+    assert [one.id for one in await log.questions(LOCAL, 5_000)] == ["b", "c"]
+    assert [one.id for one in await log.questions(LOCAL, 0, limit=1)] == ["b"]
+    assert await log.questions(LOCAL, 7_000) == []
+    assert await log.questions(Tenant("other"), 0) == []
+
+
+async def test_questions_are_forgotten_a_day_after_they_expired(log: EventLog) -> None:
+    await log.append(S, [asked("a", 5_000), asked("b", 5_001)])
+    await log.append(S, [asked("c", 10**9, at=5_000 + KEEP_QUESTIONS_MS)])
+    assert await log.asked_in(LOCAL, "a") is None
+    assert await log.asked_in(LOCAL, "b") == S
+    assert [one.id for one in await log.questions(LOCAL, 0)] == ["c", "b"]
+
+
+async def test_a_question_that_was_not_appended_is_in_no_log(log: EventLog) -> None:
+    await log.append(S, [mode_set("plan")])
+    with pytest.raises(Conflict):
+        await log.append(S, [asked("a", 5_000)], expect=Seq(0))
+    assert len(await log.read(S)) == 1
