@@ -1,7 +1,7 @@
 """The smallest agent: the openai SDK, a loop and three tools, in the working directory.
 
-Usage: sdk_agent.py [--stream] [--resume FILE] PROMPT. Conversation and tools are what most home-made agents
-have; nothing in it knows modegate. OPENAI_BASE_URL and OPENAI_API_KEY are read by the SDK itself.
+It does what most home-made agents do, and nothing in it knows modegate: the SDK itself reads OPENAI_BASE_URL
+and OPENAI_API_KEY. A conversation is kept in a file, and goes on from there.
 """
 
 from __future__ import annotations

@@ -79,7 +79,8 @@ def run(agent: Agent, mode: str, story: Story, folder: Path, timeout: float) -> 
 def _git_folder(work: Path) -> None:
     work.mkdir(parents=True)
     (work / SEED).write_text(f"{SEED_TEXT}\n", encoding="utf-8")
-    me = ["-c", "user.name=nobody", "-c", "user.email=nobody@localhost"]
+    settings = ("user.name=nobody", "user.email=nobody@localhost", "commit.gpgsign=false")
+    me = [word for setting in settings for word in ("-c", setting)]
     for words in (["init", "-q"], ["add", "."], [*me, "commit", "-q", "-m", "seed"]):
         subprocess.run(["git", *words], cwd=work, check=True, capture_output=True)
 
