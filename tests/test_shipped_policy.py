@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from modegate.core.ids import ModeId, ToolName
+from modegate.core.ids import DEFAULT_MODE, ModeId, ToolName
 from modegate.core.policy import EXIT_TOOL, Limits, Sessions, ToolCall, Verdict, judge, may_offer
 from modegate.core.policy_file import parse
 from modegate.core.policy_schema import KEYS
@@ -70,12 +70,12 @@ def test_a_tool_of_several_effects_may_only_view(
     assert judge(PLAN, ToolCall(ToolName(tool), arguments)).verdict is verdict
 
 
-def test_the_section_says_what_holds_and_names_no_exit_that_is_not_there() -> None:
+def test_the_section_says_what_holds_and_how_the_mode_is_left() -> None:
     assert PLAN.section.startswith("You are in plan mode")
-    assert "write the plan in your answer" in PLAN.section
+    assert f"call {EXIT_TOOL} with the whole plan" in PLAN.section
     assert "Only a person can end plan mode" in PLAN.section
-    assert EXIT_TOOL not in TEXT
-    assert PLAN.exit is None
+    assert PLAN.exit is not None
+    assert [option.to for option in PLAN.exit.options] == [DEFAULT_MODE]
 
 
 def test_no_rule_stands_twice_and_none_is_a_glob() -> None:

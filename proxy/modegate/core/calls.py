@@ -133,6 +133,11 @@ class Gathered:
             readings |= dict.fromkeys(tool for tool in sorted(declared) if _made_of(tool, names))
         return [ToolCall(ToolName(name), one) for name in readings for one in arguments]
 
+    @property
+    def broken(self) -> bool:
+        """Whether its arguments are not one JSON object, so that clients could read them as they like."""
+        return self.kind != "custom" and parse_arguments(self.arguments or "{}") is None
+
     def _parsed(self) -> Sequence[dict[str, Any] | None]:
         # Some servers send no text at all for a call without arguments.
         parsed = parse_arguments(self.arguments or "{}")

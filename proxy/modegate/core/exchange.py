@@ -164,7 +164,9 @@ class Exchange:
         self._begin_batch()
         if self._answer is None:
             raise AssertionError("no call waits")
-        judged = self._gate.judge(self._answer.to_judge(), self._offer, now)
+        choices = self._answer.choices
+        cut = {index for index, one in choices.items() if not self._dialect.may_go_on(one.finish)}
+        judged = self._gate.judge(self._answer.to_judge(), self._offer, now, cut=cut)
         self._events += judged.events
         self._refused += judged.refused
         self._asks.extend(judged.asks)

@@ -7,7 +7,7 @@ what the session stands under at the moment of release (L8). Anything else is an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from modegate.core import leaving, words
@@ -57,6 +57,10 @@ class _Ruling:
     leave: Exit | None = None
 
 
+def _unreadable(why: str, force: Force) -> _Ruling:
+    return _Ruling(Judgement(Verdict.ANSWER, "unreadable", why), force)
+
+
 def _ungated(call: Gathered, offer: Offer) -> _Ruling:
     """Judge in default mode, into which this step came: only our own exit tool is not the agent's."""
     if call.name == EXIT_TOOL and EXIT_TOOL not in offer.declared:
@@ -95,13 +99,19 @@ class Gate:
         self._made = 0
         self._ids: Mapping[str, int] = Counter()
 
-    def judge(self, calls: Sequence[Gathered], offer: Offer, now: Standing) -> Judged:
-        """Settle each call, but for those that a person is to be asked about."""
+    def judge(
+        self, calls: Sequence[Gathered], offer: Offer, now: Standing, *, cut: Collection[int] = ()
+    ) -> Judged:
+        """Settle each call, but for those that a person is to be asked about.
+
+        `cut` are the choices that ended at a limit: no client can run what stops in the middle there.
+        """
         judged = Judged()
         # Withheld ids must differ from those that the client sees in the same answer.
         self._ids = Counter(call.id for call in calls)
         for call in calls:
-            ruling = self._ruling(call, offer, now)
+            broken = call.broken and call.choice not in cut
+            ruling = self._ruling(call, offer, now, broken=broken)
             reason = ruling.judgement.reason[: words.MAX_REASON]
             ruling = replace(ruling, judgement=replace(ruling.judgement, reason=reason))
             judged.events.append(self._event(call, ruling, now))
@@ -139,18 +149,20 @@ class Gate:
         ask.call.released = allowed
         return allowed
 
-    def _ruling(self, call: Gathered, offer: Offer, now: Standing) -> _Ruling:
+    def _ruling(self, call: Gathered, offer: Offer, now: Standing, *, broken: bool) -> _Ruling:
         readings = call.readings(offer.declared)
         forces = (*offer.standing.forces, *now.forces)
         if not forces:
             return _ungated(call, offer)
         if not readings:
-            reason = call.odd or "it has no name"
-            return _Ruling(Judgement(Verdict.ANSWER, "unreadable", reason), forces[0])
+            return _unreadable(call.doubt, forces[0])
         if any(reading.name == EXIT_TOOL for reading in readings):
             return _exit_ruling(call, readings, offer, now)
         rulings = [self._strictest(reading, offer, now) for reading in readings]
-        return max(rulings, key=lambda ruling: STRICTNESS[ruling.judgement.verdict])
+        strictest = max(rulings, key=lambda ruling: STRICTNESS[ruling.judgement.verdict])
+        if broken and strictest.judgement.verdict is not Verdict.ANSWER:
+            return _unreadable("its arguments are not one JSON object", forces[0])
+        return strictest
 
     def _strictest(self, reading: ToolCall, offer: Offer, now: Standing) -> _Ruling:
         rulings = [_Ruling(*standing.judge(reading)) for standing in (offer.standing, now)]

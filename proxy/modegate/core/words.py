@@ -76,7 +76,7 @@ def closing(refused: Sequence[Refused]) -> str:
 def decided(approval: Approval) -> tuple[str, str]:
     """Say what came of a question: to the model as its call's result, and to the client in short."""
     what = "plan" if approval.asked.purpose == "exit" else "call"
-    comment = f" The user says: {approval.comment}" if approval.comment else ""
+    comment = f" The user says: «{approval.comment}»." if approval.comment else ""
     if approval.approved:
         mode = approval.to or ""
         return (
