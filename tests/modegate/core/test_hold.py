@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tracemalloc
 from collections.abc import Iterator
 
@@ -142,6 +143,7 @@ def test_memory_does_not_grow_with_a_stream() -> None:
         for _ in range(1_000):
             for _ in run(hold, piece_):
                 pass
+        gc.collect()
         grown, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

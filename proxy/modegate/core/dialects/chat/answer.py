@@ -13,6 +13,7 @@ import msgspec
 from modegate.core.calls import Gathered
 from modegate.core.dialects.base import ChoiceRead
 from modegate.core.errors import AnswerUnreadable
+from modegate.core.spans import without_lone_surrogates
 
 CALL_KEYS = ("tool_calls", "function_call")
 CALL_FINISHES = frozenset({"tool_calls", "function_call", "tool_use"})
@@ -42,8 +43,6 @@ _CALL_TYPES = frozenset(
         "tool_use",
     }
 )
-_HINTS = (b"\\u", b"call", b"tool_use")
-
 _decode = msgspec.json.Decoder().decode
 
 
@@ -58,14 +57,15 @@ def parse_answer(data: bytes, *, strictly: bool) -> dict[str, Any]:
         AnswerUnreadable: it is none, or leaves a doubt.
     """
     try:
-        value = _decode(data)
+        value = _decode(without_lone_surrogates(data))
     except (msgspec.MsgspecError, RecursionError) as error:
         raise AnswerUnreadable(f"the upstream sent what is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise AnswerUnreadable("the upstream sent JSON that is not an object")
     if not strictly:
         folded = data.lower()
-        strictly = any(hint in folded for hint in _HINTS)
+        # Spelled out: it is done for every frame of every stream.
+        strictly = b"call" in folded or b"\\u" in folded or b"tool_use" in folded
     if strictly:
         _check_strictly(data, value)
     return value
@@ -131,7 +131,7 @@ def choices_of(value: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]:
         ((slot(choice["index"]) or 0) if "index" in choice else position, choice)
         for position, choice in enumerate(choices)
     ]
-    if len({index for index, _ in found}) < len(found):
+    if len(found) > 1 and len({index for index, _ in found}) < len(found):
         raise AnswerUnreadable("the upstream sent one choice twice")
     return found
 
@@ -176,14 +176,14 @@ def slot(index: Any) -> int | None:
     """
     if index is None:
         return None
+    if type(index) is int and index >= 0:
+        return index
     if isinstance(index, str) and index.isascii() and index.isdigit() and len(index) < MAX_DEPTH:
         number = int(index)
         if str(number) == index:
             return number
     elif isinstance(index, float) and index.is_integer() and index >= 0:
         return int(index)
-    elif isinstance(index, int) and not isinstance(index, bool) and index >= 0:
-        return index
     raise AnswerUnreadable("the upstream sent an index that is not a whole number")
 
 

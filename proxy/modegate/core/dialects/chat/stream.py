@@ -21,6 +21,7 @@ class ChatFrame:
     raw: bytes
     data: bytes
     value: dict[str, Any]
+    choices: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
 
 
@@ -65,10 +66,10 @@ class ChatStreamReader:
         usage = value.get("usage")
         if isinstance(usage, dict):
             self.usage = usage
-        choices = answer.choices_of(value)
-        if not choices:
+        chat.choices = answer.choices_of(value)
+        if not chat.choices:
             return _sole(chat, Kind.TAIL if usage else Kind.LIVE)
-        for index, choice in choices:
+        for index, choice in chat.choices:
             self._read_choice(chat, index, choice)
         return chat.parts
 

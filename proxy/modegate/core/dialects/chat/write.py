@@ -55,10 +55,14 @@ class ChatStreamWriter:
 
     def write(self, parts: Sequence[Part]) -> bytes:
         """Give the bytes of parts that may go."""
-        return b"".join(
-            self._emit(self._frame(frame, list(group)))
-            for frame, group in groupby(parts, key=lambda part: part.frame)
-        )
+        out: list[bytes] = []
+        for frame, group in groupby(parts, key=lambda part: part.frame):
+            mine = list(group)
+            out.append(self._emit(self._frame(frame, mine)))
+            if len(mine) == len(frame.parts):
+                # All of it has gone: without the way back from its parts it is freed at once.
+                frame.parts = []
+        return b"".join(out)
 
     def _emit(self, frame: bytes) -> bytes:
         lead = b"\n\n" if self._open else b""
@@ -116,7 +120,7 @@ class ChatStreamWriter:
         return encode(apply(frame.data, edits))
 
     def _note(self, frame: ChatFrame) -> None:
-        for index, choice in answer.choices_of(frame.value):
+        for index, choice in frame.choices:
             body = answer.body_of(choice)
             if "role" in body:
                 self._roles.add(index)
@@ -131,11 +135,11 @@ class ChatStreamWriter:
             # Clients add usage up, so it goes once: with the finish.
             edits += without_members(top, {"usage"})
         spans = [m.value for m in top if m.key == "choices"]
-        if not spans or not answer.choices_of(frame.value):
+        if not spans or not frame.choices:
             return edits
         places = elements(frame.data, spans[0])
         gone: set[int] = set()
-        for position, (index, choice) in enumerate(answer.choices_of(frame.value)):
+        for position, (index, choice) in enumerate(frame.choices):
             mine = [part for part in parts if part.choice == index]
             if not mine:
                 gone.add(position)
