@@ -9,10 +9,12 @@ from __future__ import annotations
 import click
 
 from modegate import __version__
+from modegate.cli.approvals import approvals, approve, reject
 from modegate.cli.check import check
 from modegate.cli.demo import demo
 from modegate.cli.serve import serve
 from modegate.cli.sessions import log, mode, sessions
+from modegate.cli.watch import watch
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -25,9 +27,10 @@ def main() -> None:
     \b
     modegate serve                     start the proxy
     modegate mode my-session plan      hold a session in plan mode
-    modegate log my-session --follow   watch what its model asks for
+    modegate watch                     be shown its model's plans, and answer them
+    modegate log my-session --follow   follow what its model asks for
     """
 
 
-for _command in (serve, check, sessions, mode, log, demo):
+for _command in (serve, check, sessions, mode, watch, approvals, approve, reject, log, demo):
     main.add_command(_command)

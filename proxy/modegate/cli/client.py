@@ -98,8 +98,13 @@ class ControlClient:
         with self._words_for_errors():
             return _checked(self._http.put(f"/control/v1{path}", json=body)).json()
 
-    def follow(self, path: str, after: int) -> Iterator[Any]:
-        """Give each event of a session after a seq as it comes, without end."""
+    def post(self, path: str, body: object) -> Any:
+        """Send JSON and give the answer's."""
+        with self._words_for_errors():
+            return _checked(self._http.post(f"/control/v1{path}", json=body)).json()
+
+    def follow(self, path: str, **params: str | int) -> Iterator[Any]:
+        """Give each event of a stream as it comes, without end."""
         from modegate.server.printable import printable
 
         with (
@@ -107,7 +112,7 @@ class ControlClient:
             self._http.stream(
                 "GET",
                 f"/control/v1{path}",
-                params={"after": after},
+                params=params,
                 headers={"accept": "text/event-stream"},
                 timeout=SILENCE_S,
             ) as answer,

@@ -94,7 +94,7 @@ def log(client: ControlClient, session: str, follow: bool, as_json: bool) -> Non
     from modegate.cli.text import event_line
 
     path = f"{_path(session)}/events"
-    events = client.follow(path, 0) if follow else _all_events(client, path)
+    events = client.follow(path, after=0) if follow else _all_events(client, path)
     try:
         for event in events:
             click.echo(json.dumps(event) if as_json else event_line(event))
