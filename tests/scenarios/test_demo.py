@@ -18,8 +18,13 @@ def test_the_demo(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "modegate", "demo", "--folder", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ})
     assert done.returncode == 0, done.stdout + done.stderr
-    assert (tmp_path / "greeting.txt").read_text() == "hello\nworld\n"
-    for part in ("was refused", "tools that the model was offered: read_file\n", "mode/set"):
+    assert (tmp_path / "greeting.txt").read_text() == "hello\nworld\nagain\n"
+    for part in (
+        "was refused",
+        "offered: read_file, exit_plan_mode\n",
+        "is shown the plan",
+        "approval/answered",
+    ):
         assert part in done.stdout
     assert done.stdout.rstrip().endswith("All of it happened.")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 
 import click
@@ -14,7 +15,10 @@ import click
     type=click.Path(file_okay=False, path_type=Path),
     help="Let the agent work in this folder and keep it.  [default: a temporary one]",
 )
-def demo(folder: Path | None) -> None:
+@click.option(
+    "--yes", is_flag=True, help="Approve the plan without asking; so does a missing terminal."
+)
+def demo(folder: Path | None, *, yes: bool) -> None:
     """See an agent held in plan mode: no key, no network, no model.
 
     A small agent on the openai SDK works in a temporary folder, through modegate, against a scripted model.
@@ -37,7 +41,7 @@ def demo(folder: Path | None) -> None:
 
     logs.configure("warning", "console")
     try:
-        asyncio.run(tell_all(folder))
+        asyncio.run(tell_all(folder, yes=yes or not sys.stdin.isatty()))
     except DemoFailed as error:
         raise click.ClickException(str(error)) from error
     click.secho("\nAll of it happened.", bold=True)

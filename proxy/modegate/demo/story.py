@@ -28,8 +28,15 @@ from modegate.server.upstream_scripted import ScriptedUpstream
 
 SESSION = "demo"
 SCRIPT = Path(__file__).with_name("script.yaml")
-COLORS = {"user": "cyan", "model": "yellow", "agent": "green", "modegate": "magenta"}
+COLORS = {
+    "user": "cyan",
+    "person": "cyan",
+    "model": "yellow",
+    "agent": "green",
+    "modegate": "magenta",
+}
 READY_TRIES = 200
+PATIENCE_S = 20.0
 
 
 class DemoFailed(Exception):
@@ -48,8 +55,11 @@ def tell(who: str, what: str) -> None:
 class Story:
     """One run of the demo."""
 
-    def __init__(self, url: str, token: str, folder: Path, upstream: ScriptedUpstream) -> None:
-        """Take a running proxy, an empty folder, and the model to look at."""
+    def __init__(
+        self, url: str, token: str, folder: Path, upstream: ScriptedUpstream, *, yes: bool
+    ) -> None:
+        """Take a running proxy, an empty folder, and the model to look at; `yes` approves the plan."""
+        self._yes = yes
         self._env = {**os.environ, "MODEGATE_URL": url, "MODEGATE_CONTROL_TOKEN": token}
         self._folder = folder
         self._file = folder / "greeting.txt"
@@ -64,6 +74,7 @@ class Story:
         try:
             await self._default()
             await self._plan()
+            await self._approved()
             await self._default_again()
             _title("The log: all of this, append-only")
             shown = await self._modegate("log", SESSION)
@@ -82,7 +93,7 @@ class Story:
         await self._modegate("mode", SESSION, "plan")
         ran = len(self._agent.ran)
         await self._agent.ask("Add the line world to it.")
-        self._offered("read_file")
+        self._offered("read_file", "exit_plan_mode")
         refusal = self._told()
         tell("modegate", f"refused write_file; the model was told:\n{_wrapped(refusal)}")
         self._check(
@@ -92,12 +103,48 @@ class Story:
         self._check(ran_now == ["read_file"], "the agent only ran read_file: it never saw the call")
         self._check(self._disk() == "hello\n", "the file on disk is unchanged: 'hello'")
 
-    async def _default_again(self) -> None:
-        _title("3. The person sets default mode again")
-        await self._modegate("mode", SESSION, "default")
-        await self._agent.ask("Go ahead.")
+    async def _approved(self) -> None:
+        _title("3. The model submits its plan, and a person decides")
+        async with asyncio.TaskGroup() as group:
+            person = group.create_task(self._person())
+            await self._agent.ask("Submit your plan, and carry it out when it is approved.")
+            try:
+                await asyncio.wait_for(person, PATIENCE_S)
+            except TimeoutError:
+                raise DemoFailed("no plan was submitted") from None
         self._offered("read_file", "write_file", "run_shell")
         self._check(self._disk() == "hello\nworld\n", "the file is on disk: 'hello', 'world'")
+
+    async def _person(self) -> None:
+        """Be shown the plan, and answer it."""
+        question = await self._asked()
+        tell("person", f"is shown the plan:\n{question['text']}")
+        if self._yes or await asyncio.to_thread(click.confirm, f"{'':>9}  Approve it?"):
+            await self._modegate("approve", question["id"])
+            return
+        await self._modegate("reject", question["id"], "--reason", "not like this")
+        raise DemoFailed("you rejected the plan, so nothing was written: that is how it should be")
+
+    async def _asked(self) -> dict[str, Any]:
+        url = f"{self._env['MODEGATE_URL']}/control/v1/approvals"
+        head = {"authorization": f"Bearer {self._env['MODEGATE_CONTROL_TOKEN']}"}
+        async with httpx.AsyncClient(trust_env=False, headers=head) as client:
+            open_ones: list[dict[str, Any]] = []
+            while not open_ones:  # noqa: ASYNC110 -- it comes from another process's point of view
+                await asyncio.sleep(0.05)
+                open_ones = (await client.get(url)).json()["approvals"]
+            question = open_ones[0]
+            # Somebody is there: the agent's request waits.
+            await client.post(f"{url}/{question['id']}/delivered", json={"via": "demo"})
+            return question
+
+    async def _default_again(self) -> None:
+        _title("4. Or a person sets another mode at any time")
+        await self._modegate("mode", SESSION, "plan")
+        await self._modegate("mode", SESSION, "default")
+        await self._agent.ask("Add the line again to it.")
+        self._offered("read_file", "write_file", "run_shell")
+        self._check(self._disk() == "hello\nworld\nagain\n", "the file on disk has a third line")
         self._check(
             "was refused" in self._told(), "the model still finds its refused call in the history"
         )
@@ -163,7 +210,7 @@ async def _ready(url: str) -> None:
     raise DemoFailed("the proxy did not become ready")
 
 
-async def _told_by(composed: Composed, token: str, folder: Path) -> None:
+async def _told_by(composed: Composed, token: str, folder: Path, *, yes: bool) -> None:
     upstream = composed.pick("chat")
     if not isinstance(upstream, ScriptedUpstream):
         raise TypeError("the demo runs on the scripted model")
@@ -174,13 +221,13 @@ async def _told_by(composed: Composed, token: str, folder: Path) -> None:
             group.create_task(serve_with(server, listener, composed.jobs))
             try:
                 await _ready(url)
-                await Story(url, token, folder, upstream).run()
+                await Story(url, token, folder, upstream, yes=yes).run()
             finally:
                 server.should_exit = True
 
 
-async def demo(folder: Path | None = None) -> None:
-    """Tell the story in a folder, or in a temporary one.
+async def demo(folder: Path | None = None, *, yes: bool = True) -> None:
+    """Tell the story in a folder, or in a temporary one; without `yes` the plan is asked about.
 
     Raises:
         DemoFailed: something of it did not happen.
@@ -200,7 +247,7 @@ async def demo(folder: Path | None = None) -> None:
         )
         try:
             async with compose(settings) as composed:
-                await _told_by(composed, token, work)
+                await _told_by(composed, token, work, yes=yes)
         except* DemoFailed as failed:
             raise failed.exceptions[0] from None
 
