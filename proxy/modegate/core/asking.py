@@ -139,5 +139,5 @@ class Asking:
         lines = headers.replace(lines, b"accept-encoding", b"identity")
         log = self._told()
         log += [Append((event,))] if event is not None else []
-        offer = Offer(standing, assembled.tools, self._request.declared)
+        offer = Offer(standing, assembled.tools, self._request.declared, assembled.native)
         return offer, [*log, CallUpstream(lines, assembled.body)]

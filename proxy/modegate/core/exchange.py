@@ -181,6 +181,9 @@ class Exchange:
         answer, note = words.decided(approval)
         if not approval.approved:
             self._answered_by_person(ask, answer, note)
+        elif ask.native:
+            # The agent's own tool runs now: it leaves the agent's own plan mode, as ours was left.
+            ask.call.released = True
         elif ask.leave is not None:
             self._left = True
             self._answered_by_person(ask, answer, note)

@@ -29,6 +29,8 @@ class Offer:
     standing: Standing
     tools: tuple[ToolName, ...]
     declared: frozenset[str]
+    native: ToolName | None = None
+    """The agent's own exit tool, if that was offered in the place of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class Ask:
     leave: Exit | None
     """For a call of the exit tool: the ways out of the mode."""
     force: Force | None
+    native: bool = False
+    """It is the agent's own exit tool, which runs once the plan is approved."""
 
 
 @dataclass(slots=True)
@@ -78,7 +82,8 @@ def _exit_ruling(
         return _Ruling(Judgement(Verdict.ANSWER, "exit", reason), force)
 
     leave = leaving.exit_of(offer.standing)
-    if leave is None or offer.standing.forces != now.forces:
+    offered = offer.native or EXIT_TOOL
+    if leave is None or offer.standing.forces != now.forces or call.name != offered:
         return refuse("this mode cannot be left by it now")
     if len(readings) > 1:
         return refuse("it is mixed with another call")
@@ -116,7 +121,8 @@ class Gate:
             ruling = replace(ruling, judgement=replace(ruling.judgement, reason=reason))
             judged.events.append(self._event(call, ruling, now))
             if ruling.judgement.verdict is Verdict.ASK:
-                judged.asks.append(Ask(call, ruling.leave, ruling.force))
+                native = offer.native is not None and call.name == offer.native
+                judged.asks.append(Ask(call, ruling.leave, ruling.force, native))
                 continue
             call.released = ruling.judgement.verdict is Verdict.RELEASE
             if call.released:
@@ -156,7 +162,7 @@ class Gate:
             return _ungated(call, offer)
         if not readings:
             return _unreadable(call.doubt, forces[0])
-        if any(reading.name == EXIT_TOOL for reading in readings):
+        if any(reading.name in (EXIT_TOOL, offer.native) for reading in readings):
             return _exit_ruling(call, readings, offer, now)
         rulings = [self._strictest(reading, offer, now) for reading in readings]
         strictest = max(rulings, key=lambda ruling: STRICTNESS[ruling.judgement.verdict])

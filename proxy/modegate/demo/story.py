@@ -130,7 +130,7 @@ class Story:
         head = {"authorization": f"Bearer {self._env['MODEGATE_CONTROL_TOKEN']}"}
         async with httpx.AsyncClient(trust_env=False, headers=head) as client:
             open_ones: list[dict[str, Any]] = []
-            while not open_ones:  # noqa: ASYNC110 -- it comes from another process's point of view
+            while not open_ones:
                 await asyncio.sleep(0.05)
                 open_ones = (await client.get(url)).json()["approvals"]
             question = open_ones[0]

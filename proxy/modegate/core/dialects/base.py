@@ -149,6 +149,8 @@ class Assembled:
     body: bytes
     tools: tuple[ToolName, ...]
     """The names that were kept, in the agent's order."""
+    native: ToolName | None = None
+    """The agent's own exit tool, where it stays in the place of ours."""
 
 
 class StreamReader(Protocol):

@@ -8,7 +8,7 @@ import msgspec
 
 from modegate.core import leaving
 from modegate.core.dialects.base import Assembled
-from modegate.core.dialects.chat import hosted
+from modegate.core.dialects.chat import exits, hosted
 from modegate.core.dialects.chat.choice import choice_edits
 from modegate.core.dialects.chat.request import ChatRequest
 from modegate.core.dialects.chat.tools import Declared, spelling
@@ -42,23 +42,6 @@ class _Filtered(NamedTuple):
     """Top-level keys to take out whole."""
 
 
-EXIT_FUNCTION = {
-    "name": EXIT_TOOL,
-    "description": leaving.DESCRIPTION,
-    "parameters": {
-        "type": "object",
-        "properties": {"plan": {"type": "string", "description": leaving.PLAN}},
-        "required": ["plan"],
-        "additionalProperties": False,
-    },
-}
-EXIT_ENTRIES = {
-    "tools": msgspec.json.encode({"type": "function", "function": EXIT_FUNCTION}),
-    "functions": msgspec.json.encode(EXIT_FUNCTION),
-}
-"""The exit tool's definition: the same bytes in every session, at the end of the list."""
-
-
 def assemble(request: ChatRequest, standing: Standing, section: str) -> Assembled:
     """Filter the tools, add the exit tool and the section, if there are any to add.
 
@@ -67,10 +50,11 @@ def assemble(request: ChatRequest, standing: Standing, section: str) -> Assemble
             cannot be taken out without changing what is asked.
     """
     hosted.refuse(request, standing)
-    tools = _filter(request, "tools", request.tools, standing)
-    functions = _filter(request, "functions", request.functions, standing)
     leave = leaving.exit_of(standing)
-    if leave is not None and request.tools:
+    native = exits.bridged(request, leave)
+    tools = _filter(request, "tools", request.tools, standing, native)
+    functions = _filter(request, "functions", request.functions, standing, None)
+    if leave is not None and request.tools and native is None:
         tools = _with_exit(request, "tools", request.tools, tools)
     elif leave is not None and request.functions:
         functions = _with_exit(request, "functions", request.functions, functions)
@@ -79,16 +63,18 @@ def assemble(request: ChatRequest, standing: Standing, section: str) -> Assemble
     if section:
         edits += section_edits(request, section)
     kept = dict.fromkeys(tools.kept + functions.kept)
-    return Assembled(apply(request.body, edits), tuple(kept))
+    name = native.names[0] if native else None
+    return Assembled(apply(request.body, edits), tuple(kept), name)
 
 
 def _filter(
-    request: ChatRequest, key: str, declared: list[Declared], standing: Standing
+    request: ChatRequest,
+    key: str,
+    declared: list[Declared],
+    standing: Standing,
+    native: Declared | None,
 ) -> _Filtered:
-    stay = [
-        bool(tool.names) and all(standing.may_offer(name) for name in tool.names)
-        for tool in declared
-    ]
+    stay = [tool is native or _may_stay(tool, standing) for tool in declared]
     spans = [tool.span for tool in declared]
     if declared and not any(stay):
         if key != "tools" or not request.call_ids:
@@ -103,11 +89,17 @@ def _filter(
     return _Filtered(edits, names)
 
 
+def _may_stay(tool: Declared, standing: Standing) -> bool:
+    if not tool.names or (standing.gated and exits.is_native(tool)):
+        return False
+    return all(standing.may_offer(name) for name in tool.names)
+
+
 def _with_exit(
     request: ChatRequest, key: str, declared: list[Declared], filtered: _Filtered
 ) -> _Filtered:
     """Add the exit tool behind what was kept, or in the place of all that was not."""
-    entry = EXIT_ENTRIES[key]
+    entry = exits.EXIT_ENTRIES[key]
     names = (*filtered.kept, EXIT_TOOL)
     last = declared[-1].span.end
     if filtered.kept:
