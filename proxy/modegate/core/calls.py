@@ -118,13 +118,11 @@ class Gathered:
         """
         if self.doubt:
             return []
-        glued = [call for call in self.shared if call.released]
+        glued = self._glued()
         names = dict.fromkeys(self.names)
         # Where some client has other arguments in front of it, no condition can hold.
-        doubtful = glued or self.split or len(self.places) > 1
-        arguments = [None] if doubtful else self._parsed()
-        if glued:
-            names |= dict.fromkeys(name for call in glued for name in call.names)
+        arguments = [None] if self.ambiguous else self._parsed()
+        names |= dict.fromkeys(name for call in glued for name in call.names)
         readings = dict(names)
         if len(dict.fromkeys(self.names)) > 1:
             readings["".join(self.names)] = None
@@ -132,6 +130,14 @@ class Gathered:
             # A name that is repeated whole is one name, unless the agent has a tool of the joined one.
             readings |= dict.fromkeys(tool for tool in sorted(declared) if _made_of(tool, names))
         return [ToolCall(ToolName(name), one) for name in readings for one in arguments]
+
+    def _glued(self) -> list[Gathered]:
+        return [call for call in self.shared if call.released]
+
+    @property
+    def ambiguous(self) -> bool:
+        """Whether some client sees other arguments than those that stand here."""
+        return bool(self._glued()) or self.split or len(self.places) > 1
 
     @property
     def broken(self) -> bool:

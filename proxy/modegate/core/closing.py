@@ -106,12 +106,12 @@ class Closing:
                 continue
             if mine and not choice.released():
                 closing[index] = words.closing(mine)
-                self._record(index, choice, self._dialect.turn_blob(choice, mine))
-                events.append(self._withheld(index, closing[index], []))
+                blob = self._dialect.turn_blob(choice, mine)
             else:
                 blob = self._dialect.partial_blob(choice, mine) if mine else b""
+            if choice.whole:
                 self._record(index, choice, blob)
-                events.append(self._withheld(index, "", choice.released()))
+                events.append(self._withheld(index, closing.get(index, ""), choice.released()))
         if isinstance(self._hop, WholeHop):
             return self._seal(self._whole(self._hop, closing, self.hops), events)
         return self._seal(self._streamed(writer, closing), events)

@@ -181,7 +181,7 @@ class Exchange:
         answer, note = words.decided(approval)
         if not approval.approved:
             self._answered_by_person(ask, answer, note)
-        elif ask.native:
+        elif ask.native and not ask.call.ambiguous:
             # The agent's own tool runs now: it leaves the agent's own plan mode, as ours was left.
             ask.call.released = True
         elif ask.leave is not None:

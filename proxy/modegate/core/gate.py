@@ -85,7 +85,7 @@ def _exit_ruling(
     offered = offer.native or EXIT_TOOL
     if leave is None or offer.standing.forces != now.forces or call.name != offered:
         return refuse("this mode cannot be left by it now")
-    if len(readings) > 1:
+    if len(readings) > 1 or call.ambiguous:
         return refuse("it is mixed with another call")
     try:
         leaving.plan_of(call)
@@ -148,9 +148,10 @@ class Gate:
 
     def release(self, ask: Ask, now: Standing) -> bool:
         """Release a call that a person allowed, unless what the session stands under now forbids it."""
-        readings = ask.call.readings(frozenset())
-        allowed = bool(readings) and all(
-            now.judge(reading)[0].verdict is not Verdict.ANSWER for reading in readings
+        # What was released meanwhile can have made another call of it than the one that was shown.
+        allowed = not ask.call.ambiguous and all(
+            now.judge(reading)[0].verdict is not Verdict.ANSWER
+            for reading in ask.call.readings(frozenset())
         )
         ask.call.released = allowed
         return allowed
@@ -166,8 +167,12 @@ class Gate:
             return _exit_ruling(call, readings, offer, now)
         rulings = [self._strictest(reading, offer, now) for reading in readings]
         strictest = max(rulings, key=lambda ruling: STRICTNESS[ruling.judgement.verdict])
-        if broken and strictest.judgement.verdict is not Verdict.ANSWER:
+        verdict = strictest.judgement.verdict
+        asks = verdict is Verdict.ASK
+        if verdict is not Verdict.ANSWER and (broken or (asks and call.broken)):
             return _unreadable("its arguments are not one JSON object", forces[0])
+        if asks and (call.ambiguous or len({reading.name for reading in readings}) > 1):
+            return _unreadable("clients could read it in different ways", forces[0])
         return strictest
 
     def _strictest(self, reading: ToolCall, offer: Offer, now: Standing) -> _Ruling:

@@ -11,11 +11,11 @@ import pytest
 from modegate.core.dialects.chat.dialect import ChatDialect
 from modegate.core.effects import Append, CallUpstream, Finish, SendBytes, SendHead
 from modegate.core.errors import LogUnavailable, ModegateError
-from modegate.core.events import CallJudged, ModeSet, RequestHeader, TurnWithheld
+from modegate.core.events import ApprovalAsked, CallJudged, ModeSet, RequestHeader, TurnWithheld
 from modegate.core.exchange import Exchange, StepRequest
 from modegate.core.ids import ModeId, StepId
+from modegate.core.policy import Condition, Exit, ExitOption, Limits, When
 from modegate.core.policy import Effect as RuleEffect
-from modegate.core.policy import Limits
 from support.playbook import (
     DONE,
     JSON,
@@ -27,6 +27,7 @@ from support.playbook import (
     call,
     chunk,
     mode,
+    piece,
     policy,
     read_stream,
     request,
@@ -134,12 +135,91 @@ def test_a_mode_that_goes_in_mid_step() -> None:
     assert b"[DONE]" not in got.body
 
 
-def test_a_mode_that_asks_is_a_refusal_while_nobody_can_be_asked() -> None:
-    """Silence is not approval (L9)."""
-    rules = policy(mode("plan", "grep", rule("read", None, RuleEffect.ASK)))
-    got = Session(rules=rules).step(REQUEST, [READ, said()])
-    assert verdicts(got) == [("read", "answer", "plan")]
+ASKS = policy(mode("plan", "grep", rule("read", None, RuleEffect.ASK)))
+
+
+def test_l9_a_call_that_nobody_answers_is_refused() -> None:
+    """Silence is not approval."""
+    got = Session(rules=ASKS).step(REQUEST, [READ, said()])
+    assert verdicts(got) == [("read", "ask", "plan")]
     assert [t["function"]["name"] for t in got.upstream["tools"]] == ["read", "grep"]
+    assert b"call_r" not in got.body
+    assert "nobody answered" in got.upstream["messages"][-1]["content"]
+
+
+def test_a_call_that_a_person_allows_is_released() -> None:
+    """It goes as it came, once it is allowed."""
+    session = Session(rules=ASKS)
+    session.person = lambda asked: session.settle(asked, "allow_once")
+    got = session.step(REQUEST, [READ])
+    assert got.body == READ
+    assert [one.text for one in got.asked] == ["{}"]
+
+
+IN_ONE_PLACE: dict[str, list[bytes]] = {
+    "one-index": [call("read", '{"p":1}', id_="a"), call("grep", "", id_="b")],
+    "one-index-the-other-first": [call("grep", "", id_="b"), call("read", '{"p":1}', id_="a")],
+    "one-id": [call("read", '{"p":1}', id_="a"), call("grep", "", at=1, id_="a")],
+    "taken-up-again": [
+        call("read", '{"p":1', id_="a"), call("grep", "", at=1, id_="b"),
+        piece(index=0, function={"arguments": "}"}),
+    ],
+    "cut": [call("read", '{"p":', id_="a")],
+    "no-object": [call("read", "[]", id_="a")],
+    "two-names": [call("read", "{}", id_="a"), piece(index=0, function={"name": "grep"})],
+    "two-indices": [call("read", "", id_="a"), piece(index=1, function={"arguments": "{}"})],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("frames", IN_ONE_PLACE.values(), ids=IN_ONE_PLACE)
+@pytest.mark.parametrize("finish", ["tool_calls", "length"])
+def test_what_a_person_is_shown_is_what_a_client_runs(frames: list[bytes], finish: str) -> None:
+    """A call that some client would read in another way is not released by an approval."""
+    session = Session(rules=ASKS)
+    session.person = lambda asked: session.settle(asked, "allow_once")
+    got = session.step(REQUEST, [stream(*frames, finish=finish), said()])
+    assert b'"read"' not in got.body
+
+
+def test_an_approval_does_not_outweigh_a_tighter_mode() -> None:
+    """A person allows the call, and another sets a mode that refuses it."""
+    session = Session(rules=policy(*ASKS.modes.values(), mode("strict", "grep")))
+
+    def settle(asked: ApprovalAsked) -> None:
+        session.settle(asked, "allow_once")
+        session.set_mode("strict")
+
+    session.person = settle
+    got = session.step(REQUEST, [READ, said()])
+    assert b"call_r" not in got.body
+    assert "mode changed meanwhile" in got.upstream["messages"][-1]["content"]
+
+
+def test_a_plan_is_no_argument_of_another_tool() -> None:
+    """The agent's own exit tool, approved, is not released beside a call that shares its place.
+
+    By index and by the last name, a client would run `bash` with what stood beside the plan.
+    """
+    denied = rule(
+        "bash", When({"command": Condition(glob="rm*")}, others_any=True), RuleEffect.DENY
+    )
+    leave = Exit((ExitOption("Go", ModeId("wide")),))
+    rules = policy(mode("plan", denied, "bash", exit=leave), mode("wide", "*"))
+    session = Session(rules=rules)
+    session.person = session.settle
+    plan = {"type": "object", "properties": {"plan": {"type": "string"}}, "required": ["plan"]}
+    tools = [{"type": "function", "function": {"name": "ExitPlanMode", "parameters": plan}}]
+    body = {**request("bash", stream=True), "tools": [*tools, *request("bash")["tools"]]}
+    hidden = json.dumps({"plan": "# Tidy up", "command": "rm -rf /"})
+    alone = stream(call("ExitPlanMode", hidden, id_="a"))
+    assert session.step(body, [alone]).body == alone
+    session = Session(rules=rules)
+    session.person = session.settle
+    both = stream(call("ExitPlanMode", hidden, id_="a"), call("bash", "", id_="b"))
+    got = session.step(body, [both, said()])
+    assert len(got.asked) == 1
+    assert b"ExitPlanMode" not in got.body
+    assert b"rm -rf" not in got.body
 
 
 # L11 and L12: the log.
@@ -370,6 +450,17 @@ def test_calls_over_the_limit() -> None:
     assert got.body.startswith(text("a"))
     assert b"too_large" in got.body
     assert b"call_" not in got.body
+
+
+def test_a_text_that_is_too_long_to_be_told_again() -> None:
+    """The call is refused in text, without another hop, and nothing is put back."""
+    session = Session()
+    got = session.step(REQUEST, [stream(*[text("x" * 1024)] * 257, call("write"))])
+    end = read_stream(got.body)[0]
+    assert end["text"].endswith("sets another mode for this session.")
+    assert end["text"].startswith("x" * 257 * 1024)
+    assert (end["finish"], end["calls"], len(got.requests)) == ("stop", {}, 1)
+    assert not [event for event in session.events if isinstance(event, TurnWithheld)]
 
 
 def test_unterminated_bytes_and_what_follows() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -467,6 +468,7 @@ def test_reasoning_goes_back_only_if_the_client_sends_it(sends: bool) -> None:
 def test_after_the_mode_was_left() -> None:
     """The restore path: put back, and otherwise nothing filtered, added or judged (L10, B005)."""
     session, _, history = mixed()
+    session.policy = replace(session.policy, narrate=False)
     session.set_mode("default")
     body = json.dumps(ask(*history)).encode()
     upstream = stream(call("write", WRITE))
