@@ -66,7 +66,7 @@ def ensure_token(state_dir: Path) -> str:
     return token
 
 
-def problem(status: int, code: str, message: str, **more: object) -> JSONResponse:
+def problem(status: int, code: str, message: str, /, **more: object) -> JSONResponse:
     """Give an error of the control API: `{"error": {"code", "message", …}}`."""
     return JSONResponse({"error": {"code": code, "message": message, **more}}, status)
 
