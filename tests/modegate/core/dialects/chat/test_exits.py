@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -43,7 +44,6 @@ def own(name: str, properties: dict[str, Any], *required: str) -> dict[str, Any]
 
 def offered(got: Got) -> list[str]:
     """Give the names that the model was shown."""
-    import json
 
     return [one["function"]["name"] for one in json.loads(got.requests[0])["tools"]]
 
