@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -104,31 +104,6 @@ class Replica:
         return await self.approvals.answer(
             S, name, option, comment=comment, by="person:cli", modes={PLAN}
         )
-
-
-@pytest.fixture(scope="module")
-def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    with redis_server(tmp_path_factory.mktemp("redis"), "--databases", "200") as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def databases() -> Iterator[int]:
-    return iter(range(200))
-
-
-@pytest.fixture(params=["embedded", "redis"])
-async def store(
-    request: pytest.FixtureRequest, tmp_path: Path, databases: Iterator[int]
-) -> AsyncIterator[Store]:
-    if request.param == "embedded":
-        url = f"sqlite:{tmp_path / 'log.db'}"
-    else:
-        server: RedisServer = request.getfixturevalue("redis")
-        url = server.url.removesuffix("/0") + f"/{next(databases)}"
-    opened = Store(url)
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture

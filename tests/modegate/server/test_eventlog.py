@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -25,37 +23,9 @@ from modegate.core.ids import (
 from modegate.server.eventlog import EventLog, Question, Seen
 from modegate.server.eventlog_open import open_log
 from modegate.server.eventlog_rules import KEEP_QUESTIONS_MS
-from support.redis_server import RedisServer, redis_server
 from support.stores import Store, entry, key_of, mode_set, writer
 
 S = key_of("s")
-
-
-@pytest.fixture(scope="module")
-def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    # Every test takes a database of its own, so that none sees another's sessions.
-    options = ("--databases", "500", "--appendonly", "yes", "--appendfsync", "always")
-    with redis_server(tmp_path_factory.mktemp("redis"), *options) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def databases() -> Iterator[int]:
-    return iter(range(500))
-
-
-@pytest.fixture(params=["embedded", "redis"])
-async def store(
-    request: pytest.FixtureRequest, tmp_path: Path, databases: Iterator[int]
-) -> AsyncIterator[Store]:
-    if request.param == "embedded":
-        url = f"sqlite:{tmp_path / 'state' / 'log.db'}"
-    else:
-        server: RedisServer = request.getfixturevalue("redis")
-        url = server.url.removesuffix("/0") + f"/{next(databases)}"
-    opened = Store(url)
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture

@@ -28,31 +28,6 @@ PLAN = ModeId("plan")
 DEFAULT = ModeId("default")
 
 
-@pytest.fixture(scope="module")
-def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    with redis_server(tmp_path_factory.mktemp("redis"), "--databases", "100") as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def databases() -> Iterator[int]:
-    return iter(range(100))
-
-
-@pytest.fixture(params=["embedded", "redis"])
-async def store(
-    request: pytest.FixtureRequest, tmp_path: Path, databases: Iterator[int]
-) -> AsyncIterator[Store]:
-    if request.param == "embedded":
-        url = f"sqlite:{tmp_path / 'log.db'}"
-    else:
-        server: RedisServer = request.getfixturevalue("redis")
-        url = server.url.removesuffix("/0") + f"/{next(databases)}"
-    opened = Store(url)
-    yield opened
-    await opened.close()
-
-
 def folds_of(store: Store, max_sessions: int = 10_000) -> Folds:
     return Folds(store.open(), SystemClock(), max_sessions=max_sessions)
 

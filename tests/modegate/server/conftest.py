@@ -1,0 +1,42 @@
+"""Both stores, for every test that must hold on either."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from support.redis_server import RedisServer, redis_server
+from support.stores import Store
+
+DATABASES = 500
+
+
+@pytest.fixture(scope="module")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """Run a server; every test takes a database of its own, so that none sees another's sessions."""
+    options = ("--databases", str(DATABASES), "--appendonly", "yes", "--appendfsync", "always")
+    with redis_server(tmp_path_factory.mktemp("redis"), *options) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def databases() -> Iterator[int]:
+    """Count the databases that are not taken yet."""
+    return iter(range(DATABASES))
+
+
+@pytest.fixture(params=["embedded", "redis"])
+async def store(
+    request: pytest.FixtureRequest, tmp_path: Path, databases: Iterator[int]
+) -> AsyncIterator[Store]:
+    """Give an empty store of each kind."""
+    if request.param == "embedded":
+        url = f"sqlite:{tmp_path / 'state' / 'log.db'}"
+    else:
+        server: RedisServer = request.getfixturevalue("redis")
+        url = server.url.removesuffix("/0") + f"/{next(databases)}"
+    opened = Store(url)
+    yield opened
+    await opened.close()
