@@ -15,7 +15,9 @@ from typing import Any
 
 import httpx
 
+from modegate.core.approvals import WAITS, Waits
 from modegate.server.app import create_app
+from modegate.server.approvals import KEEPALIVE_S
 from modegate.server.compose import Composed, compose
 from modegate.server.serving import Server, bind, serve_with
 from modegate.server.settings import Settings
@@ -84,14 +86,21 @@ def policies_file(folder: Path, text: str = POLICIES) -> Path:
 
 
 @contextlib.asynccontextmanager
-async def running(folder: Path, upstream: str, **more: Any) -> AsyncIterator[Running]:
+async def running(
+    folder: Path,
+    upstream: str,
+    *,
+    waits: Waits = WAITS,
+    keepalive: float = KEEPALIVE_S,
+    **more: Any,
+) -> AsyncIterator[Running]:
     """Run a proxy in this process, on a free port."""
     if "policies" not in more:
         more["policies"] = policies_file(folder)
     settings = Settings(
         port=0, upstream=upstream, state_dir=folder / "state", control_token=TOKEN, **more
     )
-    async with compose(settings) as composed:
+    async with compose(settings, waits=waits, keepalive=keepalive) as composed:
         with bind("127.0.0.1", 0) as listener:
             url = f"http://127.0.0.1:{listener.getsockname()[1]}"
             server = Server(create_app(composed.parts), drain=5.0, on_drain=composed.drain)

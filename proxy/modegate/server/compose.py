@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from modegate import __version__
+from modegate.core.approvals import WAITS, Waits
 from modegate.core.dialects.chat.dialect import ChatDialect
 from modegate.core.endpoints import Kind
 from modegate.core.errors import DialectName, LogUnavailable
@@ -22,7 +23,7 @@ from modegate.core.problems import PolicyProblems, Problem
 from modegate.server import logs
 from modegate.server.access import TOKEN_FILE, WILDCARDS, ensure_token
 from modegate.server.app import Parts, create_app
-from modegate.server.approvals import Approvals
+from modegate.server.approvals import KEEPALIVE_S, Approvals
 from modegate.server.clock import SystemClock
 from modegate.server.control import Control
 from modegate.server.eventlog_open import open_log
@@ -73,8 +74,10 @@ class Composed:
 
 
 @asynccontextmanager
-async def compose(settings: Settings) -> AsyncIterator[Composed]:
-    """Build everything, and let go of it at the end.
+async def compose(
+    settings: Settings, *, waits: Waits = WAITS, keepalive: float = KEEPALIVE_S
+) -> AsyncIterator[Composed]:
+    """Build everything, and let go of it at the end; `waits` and `keepalive` (seconds) for tests.
 
     Raises:
         StartFailed: the policy, the script, the log or the state folder cannot be used.
@@ -91,7 +94,7 @@ async def compose(settings: Settings) -> AsyncIterator[Composed]:
         pick = _upstreams(settings.upstream, stack)
         folds = Folds(log, clock)
         recorder = Recorder(folds, clock)
-        approvals = Approvals(folds, log, clock)
+        approvals = Approvals(folds, log, clock, waits=waits, keepalive=keepalive)
         draining = asyncio.Event()
         metrics.watch(
             lost=lambda: recorder.lost,
