@@ -19,8 +19,9 @@ from modegate.core.errors import TooLarge
 _FRAME_END = re.compile(rb"\r\r|(?>\r\n|\n)(?>\r\n|\n|\r)")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _BOM = b"\xef\xbb\xbf"
-# Some clients split lines at these too (str.splitlines): a call could hide behind one in a comment.
-_HIDDEN_LINE_END = re.compile(rb"[\x0b\x0c\x1c-\x1e]|\xc2\x85|\xe2\x80[\xa8\xa9]")
+# Some clients split lines at these too (str.splitlines), some of those after decoding as Latin-1, where
+# 0x85 alone is one: a call could hide behind it in a comment.
+_HIDDEN_LINE_END = re.compile(rb"[\x0b\x0c\x1c-\x1e\x85]|\xe2\x80[\xa8\xa9]")
 
 
 @dataclass(frozen=True, slots=True)
