@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -92,7 +93,8 @@ def test_a_new_hash_alone_writes_a_delta() -> None:
 
 
 def test_a_new_mode_writes_a_delta_and_default_nothing() -> None:
-    session = Session(rules=policy(mode("plan", "read"), mode("look", "read")))
+    rules = replace(policy(mode("plan", "read"), mode("look", "read")), narrate=False)
+    session = Session(rules=rules)
     step(session, request("read"))
     session.set_mode("default")
     assert step(session, request("read")) == []

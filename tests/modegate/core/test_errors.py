@@ -20,6 +20,8 @@ STATUSES: dict[type[ModegateError], tuple[int, str]] = {
     errors.TooLarge: (413, "too_large"),
     errors.UnknownMode: (422, "unknown_mode"),
     errors.Conflict: (409, "conflict"),
+    errors.NotOpen: (409, "not_open"),
+    errors.BadOption: (422, "bad_option"),
     errors.UpgradeRequired: (426, "upgrade_required"),
     errors.LogUnavailable: (503, "log_unavailable"),
     errors.UpstreamFailed: (502, "upstream_failed"),

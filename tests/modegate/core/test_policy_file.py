@@ -185,7 +185,7 @@ log: redis
         ("modes.plan.tools[2]", 9, "needs exactly one of allow, ask and deny | a mapping"),
         ("modes.plan.exit.to", 10, "no such mode; known: default, plan | 'nowhere'"),
         ("limits.hops", 11, "must be a whole number in plain decimal | 'many'"),
-        ("log", 12, "unknown key; known: version, modes, sessions, limits | 'log'"),
+        ("log", 12, "unknown key; known: version, modes, sessions, limits, narrate | 'log'"),
     ]
 
 

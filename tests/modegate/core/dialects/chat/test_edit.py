@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -24,6 +25,7 @@ from support.playbook import (
     stream,
     tool,
 )
+from support.playbook import POLICY as PLAY
 
 USER = {"role": "user", "content": "rename foo"}
 CALLED = {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", "type": "function"}]}
@@ -455,8 +457,12 @@ def test_b089_each_turn_begins_with_the_bytes_of_the_one_before() -> None:
     assert [body.count(b"cache_control") for body in bodies] == [1, 1, 1]
 
 
+QUIET = replace(PLAY, narrate=False)
+"""Nothing is said of a mode change, so that bodies can be compared whole."""
+
+
 def test_b091_tools_keep_the_agents_order_and_a_mode_its_bytes() -> None:
-    session = Session()
+    session = Session(rules=QUIET)
     first = session.step(request("write", "read", "grep"), [said()]).requests[0]
     session.set_mode("default")
     between = json.dumps(request("write", "read", "grep")).encode()
@@ -468,7 +474,7 @@ def test_b091_tools_keep_the_agents_order_and_a_mode_its_bytes() -> None:
 
 
 def test_b010_after_the_mode_no_word_of_it_is_left() -> None:
-    session = Session()
+    session = Session(rules=QUIET)
     asked = request("read", "write", messages=[{"role": "system", "content": "A"}, USER])
     assert SECTION.encode() in session.step(asked, [said()]).requests[0]
     session.set_mode("default")
