@@ -34,6 +34,9 @@ modes:
     section: Submit your plan.
     tools: [read]
     exit: {to: default}
+  asks:
+    section: Ask first.
+    tools: [read, {ask: write}]
   two:
     section: Submit your plan.
     tools: [read]
@@ -47,6 +50,10 @@ answers:
     calls: [{name: write, arguments: {path: notes.txt}}]
   - when: {last_result: "«keep the old API»"}
     text: "Then I keep it."
+  - when: {last: "ASK", offers: write}
+    calls: [{name: write, arguments: {path: notes.txt}}]
+  - when: {last_result: "rejected the call"}
+    text: "Then I do not write."
   - when: {last_result: "approved the plan"}
     text: "Then I look."
   - when: {last_result: "rejected the plan"}
@@ -230,6 +237,20 @@ def test_a_choice_of_ways_is_not_made_for_anybody(proxy: Running) -> None:
     assert done["mode"] == "plan"
     agent.answer()
     assert mode_of(proxy, "two") == "plan"
+
+
+def test_a_call_is_allowed_once_or_rejected(proxy: Running) -> None:
+    agent, name = submit(proxy, "asks", "ASK", mode="asks")
+    assert f"{BAR}{{" in cli(proxy, "approvals", name).stdout
+    done = cli(proxy, "approve", name)
+    assert (done.exit_code, done.stdout) == (0, "asks: allow_once; the mode stays as it is\n")
+    assert '"write"' in agent.answer()
+    agent, name = submit(proxy, "asks-no", "ASK", mode="asks")
+    assert cli(proxy, "reject", name).exit_code == 0
+    answer = agent.answer()
+    assert '"write"' not in answer
+    assert "".join(said(answer)) == "Then I do not write."
+    assert mode_of(proxy, "asks") == mode_of(proxy, "asks-no") == "asks"
 
 
 @pytest.mark.parametrize("arguments", [("approve", "x"), ("reject", "x"), ("approvals", "x")])
