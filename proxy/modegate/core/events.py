@@ -185,6 +185,8 @@ class NoticeGiven:
     item: str
     """Key of the item that it is attached to."""
     text: str
+    at: int = -1
+    """Index of that item in the history; decides where the keys match twice."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,17 +35,25 @@ def due(standing: Standing, lane: Lane, items: Sequence[Item]) -> NoticeGiven | 
         before=items[-2].key if len(items) > 1 else "",
         item=items[-1].key,
         text=words.notice(last.mode, standing.label),
+        at=len(items) - 1,
     )
 
 
 def place(
     items: Sequence[Item], notices: Sequence[NoticeGiven], lane: Lane
 ) -> dict[int, list[str]]:
-    """Find where a lane's notices stand; of several places the last, and none where the agent edited."""
-    at = {(items[i - 1].key if i else "", item.key): i for i, item in enumerate(items)}
+    """Find where a lane's notices stand, and none where the agent edited.
+
+    Of several places the one where it was given, so that it stays there while the history grows; else the
+    last.
+    """
+    places: dict[tuple[str, str], list[int]] = {}
+    for index, item in enumerate(items):
+        places.setdefault((items[index - 1].key if index else "", item.key), []).append(index)
     placed: dict[int, list[str]] = {}
     for one in notices:
-        index = at.get((one.before, one.item))
-        if one.lane == lane and index is not None:
+        found = places.get((one.before, one.item))
+        if one.lane == lane and found:
+            index = one.at if one.at in found else found[-1]
             placed.setdefault(index, []).append(one.text)
     return placed

@@ -154,6 +154,7 @@ EXAMPLES: dict[str, tuple[Event, dict[str, Any]]] = {
             "before": "b",
             "item": "i",
             "text": "The mode was changed.",
+            "at": -1,
         },
     ),
 }

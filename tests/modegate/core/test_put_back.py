@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -596,6 +597,26 @@ def test_another_mode_later_changes_nothing_in_the_past() -> None:
     got = session.step(ask(message, result("call_r")), [said()])
     answers = [one["content"] for one in got.upstream["messages"] if one["role"] == "tool"]
     assert "'plan'" in answers[0]
+
+
+def test_a_notice_stays_where_it_was_given() -> None:
+    """Also where the same words and the same calls come again behind it, and with what is put back."""
+    session = Session(rules=policy(mode("plan", "read"), mode("review", "read", section="OTHER")))
+    again = {"role": "user", "content": "again"}
+    history: list[Message] = []
+    sent: list[list[Message]] = []
+    for turn in range(5):
+        if turn == 1:
+            session.set_mode("review")
+        got = session.step(ask(*history, again), [MIXED])
+        sent.append(got.upstream["messages"][1:])
+        history += [again, shown(got), result("call_r")]
+    for shorter, longer in pairwise(sent[1:]):
+        assert longer[: len(shorter)] == shorter
+    told = [
+        n for n, one in enumerate(sent[-1]) if "[modegate] The user changed" in str(one["content"])
+    ]
+    assert told == [6]
 
 
 def test_whole_and_empty_replies_of_a_last_hop() -> None:
