@@ -19,9 +19,10 @@ from modegate.core.errors import TooLarge
 _FRAME_END = re.compile(rb"\r\r|(?>\r\n|\n)(?>\r\n|\n|\r)")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _BOM = b"\xef\xbb\xbf"
-# Some clients split lines at these too (str.splitlines), some of those after decoding as Latin-1, where
-# 0x85 alone is one: a call could hide behind it in a comment.
-_HIDDEN_LINE_END = re.compile(rb"[\x0b\x0c\x1c-\x1e\x85]|\xe2\x80[\xa8\xa9]")
+# Some clients split lines at more than the standard's line ends (str.splitlines), and some of them decode
+# as Latin-1, where U+0085 is one byte: a call could hide behind one in a comment. Only text that no
+# reader splits may stand outside of data.
+_HIDDEN_LINE_END = re.compile(rb"[^\t\x20-\x7e]")
 
 
 @dataclass(frozen=True, slots=True)
