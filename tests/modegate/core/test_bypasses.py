@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from modegate.core.policy import Condition, Limits, When
+from modegate.core.policy import Condition, Effect, Limits, When
 from support.clients import CLIENTS
 from support.playbook import (
     DONE,
@@ -271,6 +271,20 @@ def test_what_a_refused_call_brings_cannot_speak_for_another() -> None:
         "assistant",
         "tool",
     ]
+
+
+def test_half_a_character_in_each_piece() -> None:
+    """JavaScript joins two halves of a pair: no condition is met by text that the gate cannot see whole."""
+    denied = rule("edit", When({"path": Condition(equals="😀")}), Effect.DENY)
+    rules = policy(mode("plan", denied, rule("edit")))
+    halves = [piece(index=0, id="e", function={"name": "edit", "arguments": '{"path":"HIGH'})]
+    halves.append(piece(index=0, function={"arguments": 'LOW"}'}))
+    body = stream(*halves).replace(b"HIGH", b"\\ud83d").replace(b"LOW", b"\\ude00")
+    got = Session(rules=rules).step(REQUEST, [body, said()])
+    assert b'"edit"' not in got.body
+    assert body.count(b"\\ud83d") == 1
+    plain = stream(call("edit", '{"path":"a"}'))
+    assert Session(rules=rules).step(REQUEST, [plain]).body == plain
 
 
 def test_many_small_calls_take_no_time() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from modegate.core.calls import Gathered, share
 from modegate.core.dialects.base import ChoiceRead, Kind, Part
-from modegate.core.dialects.chat import answer
+from modegate.core.dialects.chat import answer, pieces
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.sse import Frame
 
@@ -78,10 +78,10 @@ class ChatStreamReader:
         if len(self.choices) > answer.MAX_CALLS:
             raise AnswerUnreadable(f"the upstream sent over {answer.MAX_CALLS} choices")
         body = answer.body_of(choice)
-        pieces = answer.pieces_of(body)
+        found = pieces.pieces_of(body)
         finish = answer.finish_of(choice)
-        calls = tuple(self._gather(index, read, kind, piece) for kind, piece in pieces)
-        answer.add_texts(read, body)
+        calls = tuple(self._gather(index, read, kind, piece) for kind, piece in found)
+        pieces.add_texts(read, body)
         size = len(frame.raw)
         if _says_something(body) or not (calls or finish):
             frame.parts.append(Part(frame, Kind.LIVE, index, (), size))
@@ -100,7 +100,7 @@ class ChatStreamReader:
             return Gathered(index, kind, released=False)
         call = known or self._new(read, Gathered(index, "function" if kind == "tool" else kind))
         had_id = bool(call.id)
-        answer.add_piece(call, kind, piece)
+        pieces.add_piece(call, kind, piece)
         if kind == "legacy":
             routes.legacy = call
             return call

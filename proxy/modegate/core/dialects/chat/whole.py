@@ -9,7 +9,7 @@ import msgspec
 
 from modegate.core.calls import Gathered
 from modegate.core.dialects.base import ChoiceRead
-from modegate.core.dialects.chat import answer
+from modegate.core.dialects.chat import answer, pieces
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.spans import (
     Edit,
@@ -51,14 +51,14 @@ class ChatWhole:
         read = self.choices.setdefault(index, ChoiceRead())
         body = answer.body_of(choice)
         calls: list[Gathered] = []
-        for kind, piece in answer.pieces_of(body):
+        for kind, piece in pieces.pieces_of(body):
             if len(calls) >= answer.MAX_CALLS:
                 raise AnswerUnreadable(f"the upstream sent over {answer.MAX_CALLS} calls")
             call = Gathered(index, "legacy" if kind == "legacy" else "function")
-            answer.add_piece(call, kind, piece)
+            pieces.add_piece(call, kind, piece)
             calls.append(call)
         read.calls += calls
-        answer.add_texts(read, body)
+        pieces.add_texts(read, body)
         read.finish = answer.finish_of(choice)
         self._pieces.append((index, answer.body_key(choice), calls))
 
@@ -118,8 +118,8 @@ class ChatWhole:
         if refused and len(refused) == len(listed):
             drop.add("tool_calls")
         elif refused:
-            pieces = next(m.value for m in found if m.key == "tool_calls")
-            edits += without(elements(self._body, pieces), refused)
+            listing = next(m.value for m in found if m.key == "tool_calls")
+            edits += without(elements(self._body, listing), refused)
         if any(call.kind == "legacy" and not call.released for call in calls):
             drop.add("function_call")
         edits += without_members(found, drop)
