@@ -8,6 +8,9 @@ import json
 from pathlib import Path
 
 import pytest
+from anyio.from_thread import start_blocking_portal
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from support.raw_upstream import Act, RawUpstream, chunked, head, until_close, whole
 from support.running import client, exchange, post, running
@@ -272,3 +275,36 @@ async def test_default_sessions_leave_no_events(tmp_path: Path) -> None:
         async with running(tmp_path, up.base_url) as proxy:
             await exchange(proxy.port, post("/s/seen/v1/chat/completions", b"{}"))
             assert await proxy.events("seen") == []
+
+
+JSON_LIKE = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3)
+    ),
+    max_leaves=8,
+).map(lambda value: json.dumps(value).encode())
+BODIES = st.binary(min_size=1, max_size=300) | JSON_LIKE
+KINDS = st.sampled_from(["application/json", "text/event-stream", "text/html"])
+TARGETS = st.sampled_from(
+    ["/v1/chat/completions", "/s/h/v1/chat/completions", "/v1/responses", "/x"]
+)
+
+
+def test_property_any_bytes_pass_both_ways(tmp_path: Path) -> None:
+    """For any request and any answer both sides get exactly the other's bytes."""
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(RawUpstream(whole())) as up,
+        portal.wrap_async_context_manager(running(tmp_path, up.base_url)) as proxy,
+    ):
+
+        @settings(max_examples=150, deadline=None)
+        @given(body=BODIES, answer=BODIES, kind=KINDS, target=TARGETS)
+        def check(body: bytes, answer: bytes, kind: str, target: str) -> None:
+            portal.call(up.enqueue, whole(answer, headers=[("Content-Type", kind)]))
+            got = portal.call(exchange, proxy.port, post(target, body))
+            assert parts(got)[2] == answer
+            assert up.requests[-1].body == body
+
+        check()
