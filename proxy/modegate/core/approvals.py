@@ -268,12 +268,15 @@ def joinable(approvals: Mapping[str, Approval], asked: ApprovalAsked, now_ms: in
     return None
 
 
-def abandoned(approvals: Mapping[str, Approval], lane: str) -> tuple[str, ...]:
-    """Name a lane's detached questions: they close when its agent sends a new message of its user."""
+def abandoned(approvals: Mapping[str, Approval], lane: str, place: str) -> tuple[str, ...]:
+    """Name a lane's open questions that its user has moved on from: `place` is where the history ends now.
+
+    The same request sent again is no new message, so that it closes nothing.
+    """
     return tuple(
         one.asked.id
         for one in approvals.values()
-        if one.status is Status.DETACHED and one.asked.lane == lane
+        if one.open and one.asked.lane == lane and one.asked.place != place
     )
 
 

@@ -120,11 +120,17 @@ class Asking:
             self._step.headers,
         )
 
+    @property
+    def end(self) -> str:
+        """Where the agent's history ends: number of items and key of the last."""
+        key, size = self.place
+        return f"{size}:{key}"
+
     def moved_on(self, standing: Standing) -> list[Effect]:
         """Close the lane's detached questions where its user goes on with a new message."""
         if self._request is None or not self._dialect.newest_is_user(self._request):
             return []
-        ids = abandoned(standing.state.approvals, self.lane)
+        ids = abandoned(standing.state.approvals, self.lane, self.end)
         return [Abandon(ids)] if ids else []
 
     def assembled(self, standing: Standing) -> tuple[Offer, list[Effect]]:

@@ -138,6 +138,8 @@ class ApprovalAsked:
     options: tuple[Option, ...]
     expires: int
     """Milliseconds since the epoch."""
+    place: str = ""
+    """Where the agent's history ended: a new message of its user behind it closes the question."""
 
 
 @dataclass(frozen=True, slots=True)

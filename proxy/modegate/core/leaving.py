@@ -63,12 +63,15 @@ def exit_options(leave: Exit) -> tuple[Option, ...]:
 ASK_OPTIONS = (Option("allow_once", "Allow once", "allow_once"), REJECT)
 
 
-def question(call: Gathered, leave: Exit | None, place: tuple[StepId, Lane, int]) -> ApprovalAsked:
+def question(
+    call: Gathered, leave: Exit | None, who: tuple[StepId, Lane, int], place: str
+) -> ApprovalAsked:
     """Make the question to a person: about a plan, or about one call under an `ask` rule.
 
-    `place` is the step, its lane, and which question of the step this is. Raises ValueError as `plan_of`.
+    `who` is the step, its lane, and which question of the step this is; `place` where the agent's history
+    ends. Raises ValueError as `plan_of`.
     """
-    step, lane, number = place
+    step, lane, number = who
     return ApprovalAsked(
         id=f"mg-perm-{step}-{number}",
         step=step,
@@ -79,4 +82,5 @@ def question(call: Gathered, leave: Exit | None, place: tuple[StepId, Lane, int]
         text=call.arguments if leave is None else plan_of(call),
         options=ASK_OPTIONS if leave is None else exit_options(leave),
         expires=0,
+        place=place,
     )

@@ -185,7 +185,7 @@ class Drive:
         """Ask a person and wait; a client that goes away takes its question with it."""
         out = self._out
         asked = replace(effect.asked, expires=out.clock.now_ms() + EXPIRES_MS)
-        approval = await out.approvals.ask(out.key, asked, mode_seq=effect.mode_seq)
+        name = asked.id
 
         async def keepalive() -> None:
             await out.send(
@@ -193,16 +193,18 @@ class Drive:
             )
 
         try:
+            approval = await out.approvals.ask(out.key, asked, mode_seq=effect.mode_seq)
+            name = approval.asked.id
             if approval.waited_for:
                 approval = await out.approvals.wait(
                     out.key,
-                    approval.asked.id,
+                    name,
                     streamed=bool(effect.keepalive),
                     keepalive=keepalive if effect.keepalive else None,
                     draining=out.draining,
                 )
         except asyncio.CancelledError:
-            await asyncio.shield(out.approvals.abandon(out.key, approval.asked.id))
+            await asyncio.shield(out.approvals.abandon(out.key, name))
             raise
         return self._exchange.approval(approval, await out.stand())
 

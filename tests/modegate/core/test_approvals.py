@@ -364,9 +364,12 @@ def test_an_expired_question_is_not_joined() -> None:
 
 @pytest.mark.parametrize("status", Status)
 @pytest.mark.parametrize("lane", ["main", "sub"])
-def test_a_new_message_closes_what_nobody_waits_for(status: Status, lane: str) -> None:
-    closes = status is Status.DETACHED and lane == "main"
-    assert abandoned({"a": at(status)}, lane) == (("a",) if closes else ())
+def test_a_new_message_closes_what_is_open(status: Status, lane: str) -> None:
+    approvals = {"a": at(status)}
+    closes = approvals["a"].open and lane == "main"
+    assert abandoned(approvals, lane, "2:user:new") == (("a",) if closes else ())
+    # The same request once more is no new message.
+    assert abandoned(approvals, lane, approvals["a"].asked.place) == ()
 
 
 # The fold.

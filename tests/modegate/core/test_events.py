@@ -122,6 +122,7 @@ EXAMPLES: dict[str, tuple[Event, dict[str, Any]]] = {
                 Option("reject", "Reject", "reject"),
             ),
             99,
+            "3:user:k",
         ),
         {
             "id": "mg-perm-1",
@@ -136,6 +137,7 @@ EXAMPLES: dict[str, tuple[Event, dict[str, Any]]] = {
                 {"id": "reject", "label": "Reject", "kind": "reject", "to": None},
             ],
             "expires": 99,
+            "place": "3:user:k",
         },
     ),
     "approval/delivered": (ApprovalDelivered("a", "cli"), {"id": "a", "via": "cli"}),

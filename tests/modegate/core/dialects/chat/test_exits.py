@@ -117,7 +117,7 @@ def test_only_the_tool_that_was_offered_leaves() -> None:
         ("ExitPlanMode", own("ExitPlanMode", {})),
     ):
         session = Session(rules=rules())
-        session.person = lambda asked, session=session: session.settle(asked, "approve")  # type: ignore[misc]
+        session.person = lambda asked, session=session: session.settle(asked, "approve")
         body = {**request("read"), "tools": [tool("read"), definition]}
         one = tool_call(name, '{"plan":"p"}')
         got = session.step(body, [answer({"tool_calls": [one]}), answer({"content": "ok"}, "stop")])
