@@ -425,6 +425,8 @@ def test_watch_leaves_open_and_ends_at_an_interrupt(proxy: Running) -> None:
         assert "\u202e" not in terminal.text
         terminal.type("s")
         terminal.expect("left open: modegate approve mg-perm-")
+        # It is reported as shown by a thread of its own, which an interrupt could overtake.
+        until(lambda: [one["status"] for one in open_of(proxy, "watch-s")] == ["delivered"])
         terminal.process.send_signal(signal.SIGINT)
         assert terminal.process.wait(PATIENCE) == 0
     (left,) = open_of(proxy, "watch-s")
