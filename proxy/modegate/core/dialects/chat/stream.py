@@ -43,6 +43,7 @@ class ChatStreamReader:
         self._strictly = strictly
         self._routes: dict[int, _Routes] = {}
         self._calls = 0
+        self._legacy: list[Gathered] = []
         self._touched: list[Gathered] = []
         """Calls, but for legacy ones, in the order in which a piece of them came last."""
         self.choices: dict[int, ChoiceRead] = {}
@@ -103,6 +104,10 @@ class ChatStreamReader:
         pieces.add_piece(call, kind, piece)
         if kind == "legacy":
             routes.legacy = call
+            if known is None:
+                for other in self._legacy:
+                    share(call, other)
+                self._legacy.append(call)
             return call
         call.split = call.split or (known is not None and bool(call.id) > had_id)
         self._route(routes, call, place, new=known is None)
