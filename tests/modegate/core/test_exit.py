@@ -254,7 +254,7 @@ def test_b101_the_exit_tools_schema() -> None:
     assert schema["required"] == list(schema["properties"]) == ["plan"]
     assert schema["additionalProperties"] is False
     raw = one.requests[0][one.requests[0].index(b'{"type":"function","function":{"name":"exit') :]
-    assert raw[: raw.index(b"]}}") + 3] in two.step(request("x"), [said()]).requests[0]
+    assert raw[: raw.index(b"false}}}") + 8] in two.step(request("x"), [said()]).requests[0]
 
 
 def test_b026_b031_only_the_exit_leads_out() -> None:
