@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from support.redis_server import RedisServer, redis_server
 from support.stores import Store
 
 DATABASES = 500
+CLOSE_S = 20
 
 
 @pytest.fixture(scope="module")
@@ -39,4 +41,6 @@ async def store(
         url = server.url.removesuffix("/0") + f"/{next(databases)}"
     opened = Store(url)
     yield opened
-    await opened.close()
+    # A test that failed may have left it in any state: the others still get their turn.
+    async with asyncio.timeout(CLOSE_S):
+        await opened.close()
