@@ -65,11 +65,13 @@ class Asking:
     def _look_back(self, standing: Standing) -> None:
         """Find what belongs into the history: withheld exchanges, and notices old and new."""
         state = standing.state
-        if not (state.withheld or state.notices or state.lanes):
+        told = standing.policy.narrate and self._request.declares_tools
+        tells = told and (state.notices or notices.owed(standing, self.lane))
+        if not (state.withheld or tells):
             return
         items = self._dialect.items(self._request)
         self._found = transcript.match(items, state.withheld)
-        if not standing.policy.narrate or not self._request.declares_tools:
+        if not tells:
             return
         given = notices.due(standing, self.lane, items)
         self._owed = [given] if given else []

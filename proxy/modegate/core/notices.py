@@ -19,15 +19,21 @@ Placed = Mapping[int, Sequence[str]]
 """Texts by the index of the item behind which they stand."""
 
 
+def owed(standing: Standing, lane: Lane) -> bool:
+    """Tell whether a lane's last header says another mode than the one in force."""
+    last = standing.state.lanes.get(lane)
+    return last is not None and last.mode != standing.label
+
+
 def due(standing: Standing, lane: Lane, items: Sequence[Item]) -> NoticeGiven | None:
     """Give the notice that this step owes its lane: the mode is another than its last header says.
 
     The first step of a lane is told by the section alone; flips that cancel out say nothing; a lane that
     left by its own approved exit was told by the answer (its header follows the exit, see `fold`).
     """
-    last = standing.state.lanes.get(lane)
-    if last is None or last.mode == standing.label or not items or items[-1].answer:
+    if not owed(standing, lane) or not items or items[-1].answer:
         return None
+    last = standing.state.lanes[lane]
     return NoticeGiven(
         lane=lane,
         mode=standing.label,

@@ -89,6 +89,8 @@ def _after(pattern: re.Pattern[bytes], text: bytes, at: int) -> int:
 
 
 def _space(text: bytes, at: int) -> int:
+    if text[at : at + 1] > b" ":
+        return at  # as almost everywhere
     return _after(_SPACE, text, at)
 
 

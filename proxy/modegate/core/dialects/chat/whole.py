@@ -76,6 +76,8 @@ class ChatWhole:
         ends instead of its calls; in a choice of `stop` a finish that says calls were made is a normal
         one; `usage` is what earlier hops spent.
         """
+        if not (any(before.values()) or closing or usage) and self._stays(stop):
+            return self._body
         top = members(self._body)
         edits: list[Edit] = []
         for member in top:
@@ -89,6 +91,14 @@ class ChatWhole:
             elif member.key == "usage" and self.usage is not None:
                 edits += self._usage_edits(member.value, usage)
         return apply(self._body, edits) if edits else self._body
+
+    def _stays(self, stop: frozenset[int]) -> bool:
+        """Tell whether every call goes out and every finish is true, as in most answers."""
+        return all(
+            all(call.released for call in read.calls)
+            and not (index in stop and read.finish in answer.CALL_FINISHES)
+            for index, read in self.choices.items()
+        )
 
     def _usage_edits(self, span: Span, usage: Sequence[Mapping[str, Any]]) -> list[Edit]:
         changed = answer.add_usage(dict(self.usage or {}), [dict(hop) for hop in usage])
