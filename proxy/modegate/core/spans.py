@@ -52,8 +52,10 @@ class Edit(NamedTuple):
 
 
 _SURROGATE = re.compile(
-    rb"(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
+    rb"((?:\\\\)+|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    rb"|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
 )
+"""Escaped backslashes are taken first: in `\\\\ud83d`, as a call's arguments hold it, nothing is a half."""
 
 
 def without_lone_surrogates(text: bytes) -> bytes:

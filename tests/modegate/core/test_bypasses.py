@@ -287,6 +287,24 @@ def test_half_a_character_in_each_piece() -> None:
     assert Session(rules=rules).step(REQUEST, [plain]).body == plain
 
 
+@pytest.mark.parametrize("cut", [[], ["\\ude00"]], ids=["in-one-piece", "in-two"])
+def test_a_character_that_is_escaped_in_the_arguments(cut: list[str]) -> None:
+    """Python writes arguments in ASCII: what the agent reads of them is what conditions are held to."""
+    denied = rule("edit", When({"path": Condition(equals="😀")}), Effect.DENY)
+    rules = policy(mode("plan", denied, rule("edit")))
+    whole_ = json.dumps({"path": "😀"})
+    at = whole_.index(cut[0]) if cut else len(whole_)
+    body = stream(
+        piece(index=0, id="e", function={"name": "edit", "arguments": whole_[:at]}),
+        piece(index=0, function={"arguments": whole_[at:]}),
+    )
+    assert b"\\\\ud83d" in body
+    got = Session(rules=rules).step(REQUEST, [body, said()])
+    assert b'"edit"' not in got.body
+    allowed = policy(mode("plan", rule("edit", When({"path": Condition(equals="😀")}))))
+    assert Session(rules=allowed).step(REQUEST, [body]).body == body
+
+
 def test_many_small_calls_take_no_time() -> None:
     """Calls that all share a place are bounded in number, so that judging them is."""
     body = b"".join(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modegate.core import spans
-from modegate.core.spans import Edit, Member, Span
+from modegate.core.spans import Edit, Member, Span, without_lone_surrogates
 
 SPACE = st.sampled_from([b"", b"", b"", b" ", b"\n", b"\t\r\n  "])
 KEYS = st.sampled_from([b'"a"', b'"b"', b'"\\u0061"', b'"a\\"b"', b'""', '"é"'.encode(), b'"\\\\"'])
@@ -242,3 +242,14 @@ def test_nothing_out_of_nothing() -> None:
 @given(st.text())
 def test_a_quoted_text_reads_back(text: str) -> None:
     assert json.loads(spans.quote(text)) == text
+
+
+@pytest.mark.parametrize(("text", "wanted"), [
+    (rb"\ud83d\ude00", None), (rb"\\ud83d\\ude00", None), (rb"\\ud83d", None),
+    (rb"\ud83d", rb"\ufffd"), (rb"\ude00\ud83d", rb"\ufffd\ufffd"),
+    (rb"\\\ud83d", rb"\\\ufffd"), (rb"\ud83d\\ude00", rb"\ufffd\\ude00"), (rb"\n\"\uDE00", rb"\n\"\ufffd"),
+], ids=["pair", "pair-in-arguments", "half-in-arguments", "half", "wrong-order", "behind-a-backslash",
+        "before-arguments", "behind-escapes"])  # fmt: skip
+def test_lone_surrogates(text: bytes, wanted: bytes | None) -> None:
+    """A half is replaced where it is one; an escaped backslash begins no escape."""
+    assert without_lone_surrogates(b'"' + text + b'"') == b'"' + (wanted or text) + b'"'
