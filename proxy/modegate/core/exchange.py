@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Mapping
 
 from modegate.core import headers, leaving, words
-from modegate.core.approvals import Approval
+from modegate.core.approvals import Approval, Status
 from modegate.core.asking import Asking, StepRequest
 from modegate.core.closing import Closing, End
 from modegate.core.dialects.base import Dialect, Refused
@@ -171,25 +171,27 @@ class Exchange:
         self._refused += judged.refused
         self._asks.extend(judged.asks)
         self._now = now
-        return self._ask() if self._asks else self._advance()
+        return self._ask()
 
     def approval(self, approval: Approval, now: Standing) -> list[Effect]:
         """Take what came of the question to a person, and what the session stands under by then."""
         self._begin_batch()
         ask = self._asks.popleft()
         self._now = now
-        answer, note = words.decided(approval)
+        answer, note = words.decided(approval, now.state.mode)
+        # Silence is no answer: a model that goes on submitting to nobody runs into the limit of hops.
+        person = approval.status is Status.ANSWERED
         if not approval.approved:
-            self._answered_by_person(ask, answer, note)
+            self._refuse(ask, answer, note, person=person)
         elif ask.native and not ask.call.ambiguous:
             # The agent's own tool runs now: it leaves the agent's own plan mode, as ours was left.
             ask.call.released = True
         elif ask.leave is not None:
             self._left = True
-            self._answered_by_person(ask, answer, note)
+            self._refuse(ask, answer, note, person=person)
         elif not self._gate.release(ask, now):
-            self._answered_by_person(ask, words.allowed_no_more(), "")
-        return self._ask() if self._asks else self._advance()
+            self._refuse(ask, words.allowed_no_more(), person=person)
+        return self._ask()
 
     def failed(self, error: ModegateError) -> list[Effect]:
         """Take that something the step needs is not there: the log, a mode, our own sanity.
@@ -202,7 +204,12 @@ class Exchange:
     # From here on: what these have in common.
 
     def _ask(self) -> list[Effect]:
-        """Ask a person about the next call that waits for one."""
+        """Ask a person about the next call that waits for one, but not about leaving what was left."""
+        changed = self._now.forces != self._standing.forces
+        while self._asks and self._asks[0].leave is not None and changed:
+            self._refuse(self._asks.popleft(), words.not_asked(), person=False)
+        if not self._asks:
+            return self._advance()
         ask = self._asks[0]
         self._asked += 1
         place = (self._step.step, self._asking.lane, self._asked)
@@ -211,8 +218,8 @@ class Exchange:
         keepalive = self._writer.keepalive() if streamed else b""
         return [*self._log(durable=False), AskPerson(asked, self._now.state.mode_seq, keepalive)]
 
-    def _answered_by_person(self, ask: Ask, answer: str, note: str) -> None:
-        one = self._gate.refuse(ask.call, answer, ask.force, person=True, note=note)
+    def _refuse(self, ask: Ask, answer: str, note: str = "", *, person: bool) -> None:
+        one = self._gate.refuse(ask.call, answer, ask.force, person=person, note=note)
         self._refused.append(one)
 
     def _begin_batch(self) -> None:

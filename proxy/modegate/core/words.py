@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from modegate.core.approvals import Approval, Status
 from modegate.core.dialects.base import Refused
-from modegate.core.ids import DEFAULT_MODE, ToolName
+from modegate.core.ids import DEFAULT_MODE, ModeId, ToolName
 from modegate.core.policy import EXIT_TOOL
 from modegate.core.standing import Force
 
@@ -73,15 +73,18 @@ def closing(refused: Sequence[Refused]) -> str:
     )
 
 
-def decided(approval: Approval) -> tuple[str, str]:
-    """Say what came of a question: to the model as its call's result, and to the client in short."""
+def decided(approval: Approval, now: ModeId) -> tuple[str, str]:
+    """Say what came of a question: to the model as its call's result, and to the client in short.
+
+    `now` is the mode in force by then, which a person can have changed again since the answer.
+    """
     what = "plan" if approval.asked.purpose == "exit" else "call"
     comment = f" The user says: «{approval.comment}»." if approval.comment else ""
     if approval.approved:
-        mode = approval.to or ""
+        rest = "Carry it out." if now == approval.to else "Go on within that mode."
         return (
-            f"The user approved the {what}. The session is now in mode {str(mode)!r}.{comment} Carry it out.",
-            f"The {what} was approved; the session is in mode {str(mode)!r}.",
+            f"The user approved the {what}. The session is now in mode {str(now)!r}.{comment} {rest}",
+            f"The {what} was approved; the session is in mode {str(now)!r}.",
         )
     if approval.status is Status.ANSWERED:
         return (
@@ -106,6 +109,14 @@ def decided(approval: Approval) -> tuple[str, str]:
 def allowed_no_more() -> str:
     """Say that a call which a person allowed is no longer allowed by the mode in force."""
     return "This call was allowed by a person, but the mode changed meanwhile and refuses it. It did not run."
+
+
+def not_asked() -> str:
+    """Say that a plan was put to nobody, since the mode changed while the calls before it were decided."""
+    return (
+        "The user was not asked about this plan: the mode has changed meanwhile, so there is nothing to "
+        "leave by it. Go on."
+    )
 
 
 def notice(before: str, after: str) -> str:
