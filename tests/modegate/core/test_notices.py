@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from modegate.core import notices
 from modegate.core.dialects.base import Item
 from modegate.core.events import NoticeGiven, RequestHeader
-from modegate.core.ids import Lane, Seq
-from support.playbook import Session, mode, policy
+from modegate.core.ids import Lane, ModeId, Seq
+from modegate.core.policy import Exit, ExitOption, Policy
+from support.playbook import (
+    Reply,
+    Session,
+    call,
+    mode,
+    policy,
+    request,
+    said,
+    stream,
+    tool_call,
+)
 
 LANE = Lane("main")
 RULES = policy(mode("plan", "read"), mode("review", "read"))
@@ -68,3 +83,168 @@ def test_two_in_one_place_stand_in_order() -> None:
     """A step that was sent again after one more change."""
     both = [NoticeGiven(LANE, "m", Seq(n), "", "u", f"n{n}", 0) for n in (2, 3)]
     assert notices.place(history("u"), both, LANE) == {0: ["n2", "n3"]}
+
+
+# As agents live with them.
+
+EXITS = policy(mode("plan", "read", exit=Exit((ExitOption("Approve", ModeId("default")),))))
+TOOLS = ("read", "write")
+LEFT = "from 'plan' to 'default'"
+
+
+def user(text: Any) -> dict[str, Any]:
+    """Give a message of the user."""
+    return {"role": "user", "content": text}
+
+
+def told(name: str = "plan", rules: Policy = EXITS) -> Session:
+    """Give a session whose agent was shown this mode in a conversation that began with `one`."""
+    made = Session(name, rules)
+    made.step(request(*TOOLS, messages=[user("one")]), [said("a")])
+    return made
+
+
+def sends(one: Session, messages: list[Any], *tools: str) -> list[Any]:
+    """Send a history and give the one that the model got."""
+    got = one.step(request(*(tools or TOOLS), messages=messages), [said("b")])
+    sent: list[Any] = got.upstream["messages"]
+    return sent
+
+
+PARTS = [{"type": "text", "text": "two"}, {"type": "image_url", "image_url": {"url": "data:,"}}]
+RESULTS = [
+    {"role": "assistant", "content": None, "tool_calls": [tool_call("read"), tool_call("read", "{}", "c1")]},
+    {"role": "tool", "tool_call_id": "c0", "content": "x"},
+    {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "y"}]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("newest", "grown"), [
+    ([user("two")], True), ([user(PARTS)], True), (RESULTS, False), ([*RESULTS, user("two")], True),
+], ids=["string", "parts", "results", "behind-results"])  # fmt: skip
+def test_b083_where_a_notice_stands(newest: list[Any], *, grown: bool) -> None:
+    """In the newest message of the user, or in one of its own behind results; and there it stays."""
+    session_ = told()
+    session_.set_mode("default")
+    before = [user("one"), {"role": "assistant", "content": "a"}][
+        : 2 if newest[0]["role"] == "user" else 1
+    ]
+    history = [*before, *newest]
+    sent = sends(session_, history)
+    assert LEFT in json.dumps(sent[-1])
+    if grown:
+        assert sent[:-1] == history[:-1]
+        assert len(sent) == len(history)
+        content = sent[-1]["content"]
+        if isinstance(content, list):
+            assert content[: len(PARTS)] == PARTS
+        else:
+            assert content.startswith("two\n\n[modegate]")
+    else:
+        assert sent[:-1] == history
+        assert sent[-1]["role"] == "user"
+    later = [*history, {"role": "assistant", "content": "b"}, user("three")]
+    assert sends(session_, later) == [*sent, *later[-2:]]
+
+
+def test_the_same_request_again_says_the_same() -> None:
+    """Its upstream failed, so the agent sends it once more: one notice, in the same bytes."""
+    session_ = told()
+    session_.set_mode("default")
+    asked = request(
+        *TOOLS, messages=[user("one"), {"role": "assistant", "content": "a"}, user("two")]
+    )
+    first = session_.step(asked, [Reply(b"{}", status=503)]).requests
+    assert LEFT.encode() in first[0]
+    assert session_.step(asked, [said()]).requests == first
+    assert sum(isinstance(event, NoticeGiven) for event in session_.events) == 1
+
+
+def test_a_lane_without_tools_is_told_nothing() -> None:
+    """An agent that only wants a title for its conversation gets its own bytes through."""
+    session_ = told()
+    session_.set_mode("default")
+    body = json.dumps(request(messages=[user("one")])).encode()
+    assert session_.step(body, [said()]).requests == [body]
+
+
+def test_each_lane_is_told_once() -> None:
+    """Two agents of one session, in turns."""
+    session_ = Session(rules=EXITS)
+    starts = ([user("one")], [user("another task")])
+    for start in starts:
+        sends(session_, start)
+    session_.set_mode("default")
+    longer = [[*start, {"role": "assistant", "content": "a"}, user("two")] for start in starts]
+    for history in longer:
+        assert LEFT in sends(session_, history)[-1]["content"]
+    for history in longer:
+        assert json.dumps(sends(session_, history)).count(LEFT) == 1
+    lanes = [event.lane for event in session_.events if isinstance(event, NoticeGiven)]
+    assert len(lanes) == len(set(lanes)) == 2
+
+
+def test_an_exit_is_told_to_the_other_lane_alone() -> None:
+    """The one that submitted the plan had its answer; the other one was in plan too."""
+    session_ = Session(rules=EXITS)
+    other = [user("another task")]
+    sends(session_, other)
+    session_.person = lambda asked: session_.settle(asked)
+    submit = stream(call("exit_plan_mode", '{"plan":"# P"}'))
+    session_.step(request(*TOOLS, messages=[user("one")], stream=True), [submit, said("a")])
+    assert session_.state.mode == "default"
+    more = [{"role": "assistant", "content": "a"}, user("two")]
+    assert LEFT not in json.dumps(sends(session_, [user("one"), *more]))
+    assert LEFT in sends(session_, [*other, *more])[-1]["content"]
+
+
+def test_to_and_fro_each_change_is_told_where_it_was_made() -> None:
+    """Left and entered again, with a request after each."""
+    session_ = told()
+    history: list[Any] = [user("one")]
+    sent: list[Any] = []
+    for name in ("default", "plan", "default"):
+        session_.set_mode(name)
+        history += [{"role": "assistant", "content": "a"}, user(f"on in {name}")]
+        sent = sends(session_, history)
+    at = {
+        n: one["content"].partition("[modegate]")[2]
+        for n, one in enumerate(sent)
+        if "[modegate]" in one["content"]
+    }
+    assert list(at) == [2, 4, 6]
+    assert LEFT in at[2]
+    assert "from 'default' to 'plan'. Its rules are in the system text" in at[4]
+    assert LEFT in at[6]
+
+
+def test_a_compacted_history_loses_its_notice_and_gets_no_other() -> None:
+    """The agent's summary took its place; the lane was told."""
+    session_ = told()
+    session_.set_mode("default")
+    history = [user("one"), {"role": "assistant", "content": "a"}, user("two")]
+    assert LEFT in json.dumps(sends(session_, history))
+    for compacted in ([user("one"), user("summary")], [history[0], history[2]]):
+        assert sends(session_, compacted) == compacted
+
+
+@pytest.mark.parametrize("flips", [("default",), ("default", "plan", "default"), ()])
+def test_b012_narrate_false_leaves_every_byte(flips: tuple[str, ...]) -> None:
+    """In default mode R2 and R3 are the client's own, in a mode they have its section alone."""
+    session_ = told(rules=replace(EXITS, narrate=False))
+    for name in flips:
+        session_.set_mode(name)
+    history = [user("one"), {"role": "assistant", "content": "a"}, user("two")]
+    for more in ([], [{"role": "assistant", "content": "b"}, user("three")]):
+        sent = sends(session_, [*history, *more])
+        assert [one for one in sent if one["role"] != "system"] == [*history, *more]
+        assert not any(isinstance(event, NoticeGiven) for event in session_.events)
+
+
+def test_behind_an_answer_it_waits_for_the_next_message() -> None:
+    """A request that lets the model go on with its own words has no place for it."""
+    session_ = told()
+    session_.set_mode("default")
+    history = [user("one"), {"role": "assistant", "content": "a"}]
+    assert sends(session_, history) == history
+    assert LEFT in sends(session_, [*history, user("two")])[-1]["content"]
