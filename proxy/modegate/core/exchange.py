@@ -207,7 +207,7 @@ class Exchange:
         """Ask a person about the next call that waits for one, but not about leaving what was left."""
         changed = self._now.forces != self._standing.forces
         while self._asks and self._asks[0].leave is not None and changed:
-            self._refuse(self._asks.popleft(), words.not_asked(), person=False)
+            self._refuse(self._asks.popleft(), *words.not_asked(), person=False)
         if not self._asks:
             return self._advance()
         ask = self._asks[0]

@@ -87,9 +87,14 @@ def decided(approval: Approval, now: ModeId) -> tuple[str, str]:
             f"The {what} was approved; the session is in mode {str(now)!r}.",
         )
     if approval.status is Status.ANSWERED:
+        rest = (
+            "You are still in the same mode: revise the plan, or ask the user what to change. Nothing may be "
+            "changed before an approval."
+            if what == "plan"
+            else "It did not run. Do not try it again as it is: ask the user what to change."
+        )
         return (
-            f"The user rejected the {what}.{comment} You are still in the same mode: revise the {what}, or "
-            "ask the user what to change. Nothing may be changed before an approval.",
+            f"The user rejected the {what}.{comment} {rest}",
             f"The {what} was rejected.{comment}",
         )
     if approval.status is Status.DETACHED:
@@ -111,11 +116,12 @@ def allowed_no_more() -> str:
     return "This call was allowed by a person, but the mode changed meanwhile and refuses it. It did not run."
 
 
-def not_asked() -> str:
-    """Say that a plan was put to nobody, since the mode changed while the calls before it were decided."""
+def not_asked() -> tuple[str, str]:
+    """Say that a plan was put to nobody, since the mode changed while what came before it was decided."""
     return (
         "The user was not asked about this plan: the mode has changed meanwhile, so there is nothing to "
-        "leave by it. Go on."
+        "leave by it. Go on.",
+        "A plan was put to nobody, since the mode had changed by then.",
     )
 
 

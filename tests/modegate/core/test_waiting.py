@@ -20,12 +20,14 @@ from modegate.core.events import (
 from modegate.core.ids import ModeId
 from modegate.core.policy import Condition, Effect, Exit, ExitOption, Limits, When
 from support.playbook import (
+    DONE,
     Got,
     Reply,
     Session,
     answer,
     bytewise,
     call,
+    chunk,
     mode,
     policy,
     read_stream,
@@ -215,6 +217,40 @@ def test_a_mode_that_was_changed_is_not_asked_about(*, streamed: bool) -> None:
     assert [one.purpose for one in got.asked] == ["ask"]
     assert session.state.mode == "review"
     assert "was not asked" in results(got)[1]
+
+
+def test_a_plan_in_each_of_two_choices() -> None:
+    """The first is approved and the mode left, so that the other is refused; both end in a text."""
+    session = Session(rules=RULES)
+    session.person = lambda asked: session.settle(asked)
+    frames = [
+        chunk({"tool_calls": [{"index": 0, **tool_call("exit_plan_mode", plan, f"c{n}")}]}, None, n)
+        for n, plan in enumerate(['{"plan":"A"}', '{"plan":"B"}'])
+    ]
+    ends = [chunk(None, "tool_calls", n) for n in range(2)]
+    got = live(session, True, b"".join([*frames, *ends, DONE]), n=2)
+    assert [one.text for one in got.asked] == ["A"]
+    choices = read_stream(got.body)
+    assert "was approved; the session is in mode 'default'" in choices[0]["text"]
+    assert "`exit_plan_mode`. Nothing of it ran" in choices[1]["text"]
+    assert [one["finish"] for one in choices.values()] == ["stop", "stop"]
+
+
+@both
+def test_a_rejected_call_beside_an_approved_plan(*, streamed: bool) -> None:
+    """The model is not told that it is still in the mode that it has just left."""
+    session = Session(rules=RULES)
+    session.person = lambda asked: session.settle(
+        asked, "approve" if asked.purpose == "exit" else "reject"
+    )
+    got = live(
+        session, streamed, reply(streamed, SUBMIT, ("fetch", {})), reply(streamed, words=".")
+    )
+    approved, rejected = results(got)
+    assert "now in mode 'default'" in approved
+    assert "rejected the call" in rejected
+    assert "mode" not in rejected
+    assert client_has(streamed, got)[1] == []
 
 
 # What counts as an answer.
