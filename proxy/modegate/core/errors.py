@@ -151,6 +151,17 @@ class AnswerUnreadable(UpstreamFailed):
     code = "answer_unreadable"
 
 
+def error_head(error: ModegateError, body: bytes) -> list[tuple[bytes, bytes]]:
+    """Give the header lines of an answer that is only this error; `Retry-After` where a retry can help."""
+    head = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+    ]
+    if error.retry_after is not None:
+        head.append((b"retry-after", str(error.retry_after).encode()))
+    return head
+
+
 def error_json(error: ModegateError, dialect: DialectName = "chat") -> bytes:
     """Give the body that this dialect's clients expect of an error.
 

@@ -30,7 +30,13 @@ from modegate.core.effects import (
     StopUpstream,
 )
 from modegate.core.encoding import BadEncoding, Decoder, UnknownEncoding, decoder
-from modegate.core.errors import AnswerUnreadable, ModegateError, UpstreamFailed, error_json
+from modegate.core.errors import (
+    AnswerUnreadable,
+    ModegateError,
+    UpstreamFailed,
+    error_head,
+    error_json,
+)
 from modegate.core.events import Event
 from modegate.core.gate import Ask, Gate
 from modegate.core.hop import HopAnswer, StreamedHop, WholeHop
@@ -41,8 +47,6 @@ __all__ = ["Exchange", "StepRequest"]
 EVENT_STREAM = b"text/event-stream"
 UNLIMITED = 2**63
 """A stream may be as long as it likes: frames and held calls have their own limits."""
-
-JSON_HEAD: Headers = [(b"content-type", b"application/json")]
 
 
 class Exchange:
@@ -322,10 +326,7 @@ class Exchange:
             body = self._writer.error(error)
             return [*log, SendBytes(body), StopUpstream(), *self._finish(error.code)]
         body = error_json(error, self._dialect.name)
-        lines = [*JSON_HEAD, (b"content-length", str(len(body)).encode())]
-        if error.retry_after is not None:
-            lines.append((b"retry-after", str(error.retry_after).encode()))
-        head = self._send_head(error.status, lines)
+        head = self._send_head(error.status, error_head(error, body))
         return [*log, *head, SendBytes(body), StopUpstream(), *self._finish(error.code)]
 
     def _finish(self, outcome: str, *, broken: bool = False) -> list[Effect]:

@@ -20,6 +20,7 @@ from modegate.core.errors import (
     ModegateError,
     TooLarge,
     UpgradeRequired,
+    error_head,
     error_json,
 )
 from modegate.core.exchange import Exchange, StepRequest
@@ -90,15 +91,8 @@ class Step:
             await self._drive.fail(error)
         elif not self._began:
             body = error_json(error, self._dialect)
-            head = [
-                (b"content-type", b"application/json"),
-                (b"content-length", str(len(body)).encode()),
-            ]
-            if error.retry_after is not None:
-                head.append((b"retry-after", str(error.retry_after).encode()))
-            await self._tell(
-                {"type": "http.response.start", "status": error.status, "headers": head}
-            )
+            head = {"status": error.status, "headers": error_head(error, body)}
+            await self._tell({"type": "http.response.start", **head})
             await self._tell({"type": "http.response.body", "body": body, "more_body": False})
 
     async def _tell(self, message: Message) -> None:
