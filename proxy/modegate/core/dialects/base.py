@@ -252,9 +252,7 @@ class Dialect(Protocol):
         """
         ...
 
-    def extend(
-        self, body: bytes, request: Any, choice: ChoiceRead, refused: Sequence[Refused]
-    ) -> bytes:
+    def extend(self, request: Any, choice: ChoiceRead, refused: Sequence[Refused]) -> bytes:
         """Give the next hop's request: this one, the model's turn, our answers to its calls."""
         ...
 

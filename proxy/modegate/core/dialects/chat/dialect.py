@@ -33,14 +33,12 @@ class ChatDialect:
         """Show the model only what the mode allows, and the section."""
         return edit.assemble(request, standing, section)
 
-    def extend(
-        self, body: bytes, request: ChatRequest, choice: ChoiceRead, refused: Sequence[Refused]
-    ) -> bytes:
+    def extend(self, request: ChatRequest, choice: ChoiceRead, refused: Sequence[Refused]) -> bytes:
         """Give the next hop's request: this one, the model's turn, our answers to its calls."""
         messages = history.turn_messages(
             choice, refused, reasoning=history.shows_reasoning(request)
         )
-        return edit.extend(body, b",".join(map(msgspec.json.encode, messages)))
+        return edit.extend(request, b",".join(map(msgspec.json.encode, messages)))
 
     def turn_blob(self, choice: ChoiceRead, refused: Sequence[Refused]) -> bytes:
         """Give the stored body of a hop of which every call was refused."""

@@ -169,8 +169,7 @@ def grow(request: ChatRequest, span: Span, section: str) -> Edit | None:
     return None
 
 
-def extend(body: bytes, turn: bytes) -> bytes:
+def extend(request: ChatRequest, turn: bytes) -> bytes:
     """Add history messages at the end of `messages`."""
-    request = ChatRequest(body)
     at = request.messages[-1].end if request.messages else request.top["messages"].start + 1
-    return apply(body, [Edit(at, at, (b"," if request.messages else b"") + turn)])
+    return apply(request.body, [Edit(at, at, (b"," if request.messages else b"") + turn)])

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from modegate.core.dialects.chat.edit import extend
+from modegate.core.dialects.chat.request import ChatRequest
 from modegate.core.policy import Condition, Effect, Mode, Policy, Rule, When
 from support.playbook import (
     PLAN,
@@ -491,7 +492,8 @@ def test_b010_after_the_mode_no_word_of_it_is_left() -> None:
 )
 def test_a_turn_is_added_at_the_end_of_the_history(messages: bytes, expected: bytes) -> None:
     assert (
-        extend(b'{"messages":%s,"x":1E2}' % messages, b"1") == b'{"messages":%s,"x":1E2}' % expected
+        extend(ChatRequest(b'{"messages":%s,"x":1E2}' % messages), b"1")
+        == b'{"messages":%s,"x":1E2}' % expected
     )
 
 
