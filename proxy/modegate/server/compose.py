@@ -103,6 +103,7 @@ async def compose(
         )
         reach = Reach(
             eventlog=log,
+            folds=folds,
             sessions=Sessions(log, folds, recorder, clock),
             recorder=recorder,
             policies=policies,

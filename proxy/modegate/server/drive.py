@@ -33,6 +33,7 @@ from modegate.core.standing import Standing
 from modegate.server.approvals import Approvals
 from modegate.server.clock import Clock
 from modegate.server.eventlog import EventLog
+from modegate.server.folds import Folds
 from modegate.server.metrics import Metrics
 from modegate.server.recorder import Recorder
 from modegate.server.upstream import Upstream, UpstreamAnswer, UpstreamRequest
@@ -55,6 +56,8 @@ class Outside:
     send: Send
     upstream: Upstream
     log: EventLog
+    folds: Folds
+    """Through which events are appended, so that the state in memory needs no reading again."""
     recorder: Recorder
     clock: Clock
     metrics: Metrics
@@ -164,7 +167,7 @@ class Drive:
             if isinstance(event, CallJudged):
                 self._out.metrics.verdicts.labels(event.mode, event.verdict).inc()
         if effect.durable:
-            await self._out.log.append(self._out.key, entries)
+            await self._out.folds.append(self._out.key, entries)
         else:
             self._out.recorder.record(self._out.key, entries)
 

@@ -30,6 +30,7 @@ from modegate.server.approvals import Approvals
 from modegate.server.clock import Clock
 from modegate.server.drive import Drive, Outside
 from modegate.server.eventlog import EventLog
+from modegate.server.folds import Folds
 from modegate.server.inbox import Inbox
 from modegate.server.metrics import Metrics
 from modegate.server.passthrough import pass_through
@@ -44,6 +45,7 @@ class Reach:
     """Everything that a step can reach."""
 
     eventlog: EventLog
+    folds: Folds
     sessions: Sessions
     recorder: Recorder
     policies: Policies
@@ -206,6 +208,7 @@ class Step:
             send=self._tell,
             upstream=reach.pick(dialect.name),
             log=reach.eventlog,
+            folds=reach.folds,
             recorder=reach.recorder,
             clock=reach.clock,
             metrics=reach.metrics,
