@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import msgspec
 
 from modegate.core import leaving
+from modegate.core.dialects import hosted
 from modegate.core.dialects.base import Assembled
-from modegate.core.dialects.chat import exits, hosted
-from modegate.core.dialects.chat.choice import choice_edits
+from modegate.core.dialects.chat import exits
 from modegate.core.dialects.chat.request import ChatRequest
-from modegate.core.dialects.chat.tools import Declared, spelling
-from modegate.core.ids import ToolName
+from modegate.core.dialects.choice import choice_edits
+from modegate.core.dialects.filtering import Filtered, exit_edit, keep_edits, may_stay, names_of
+from modegate.core.dialects.texts import grow
+from modegate.core.dialects.tools import Declared
 from modegate.core.policy import EXIT_TOOL
-from modegate.core.spans import Edit, Member, Span, apply, quote, without, without_members
+from modegate.core.spans import Edit, Span, apply, without_members
 from modegate.core.standing import Standing
 
 INERT_TOOL = {
@@ -35,13 +35,6 @@ GO_TOGETHER = {
 """What goes when nothing is left: providers refuse a choice among none."""
 
 
-class _Filtered(NamedTuple):
-    edits: list[Edit]
-    kept: tuple[ToolName, ...] = ()
-    drop: frozenset[str] = frozenset()
-    """Top-level keys to take out whole."""
-
-
 def assemble(request: ChatRequest, standing: Standing, section: str) -> Assembled:
     """Filter the tools, add the exit tool and the section, if there are any to add.
 
@@ -50,6 +43,7 @@ def assemble(request: ChatRequest, standing: Standing, section: str) -> Assemble
             cannot be taken out without changing what is asked.
     """
     hosted.refuse(request, standing)
+    hosted.refuse_tools_in(request.history, "messages", standing)
     leave = leaving.exit_of(standing)
     native = exits.bridged(request, leave)
     tools = _filter(request, "tools", request.tools, standing, native)
@@ -73,64 +67,29 @@ def _filter(
     declared: list[Declared],
     standing: Standing,
     native: Declared | None,
-) -> _Filtered:
-    stay = [tool is native or _may_stay(tool, standing) for tool in declared]
-    spans = [tool.span for tool in declared]
-    if declared and not any(stay):
+) -> Filtered:
+    kept = [tool for tool in declared if tool is native or may_stay(tool, standing)]
+    if declared and not kept:
         if key != "tools" or not request.call_ids:
-            return _Filtered([], drop=GO_TOGETHER[key])
-        inert = Edit(spans[0].start, spans[-1].end, msgspec.json.encode(INERT_TOOL))
-        return _Filtered([inert, *choice_edits(request, CHOICE_KEYS[key], frozenset())])
-    kept = [tool for tool, ok in zip(declared, stay, strict=True) if ok]
-    names = tuple(name for tool in kept for name in tool.names)
-    edits = without(spans, {index for index, ok in enumerate(stay) if not ok})
-    edits += _marker_edits(request, declared, kept)
+            return Filtered([], drop=GO_TOGETHER[key])
+        inert = Edit(declared[0].span.start, declared[-1].span.end, msgspec.json.encode(INERT_TOOL))
+        return Filtered([inert, *choice_edits(request, CHOICE_KEYS[key], frozenset())])
+    names = names_of(kept)
+    edits = keep_edits(request, declared, kept)
     edits += choice_edits(request, CHOICE_KEYS[key], frozenset(names))
-    return _Filtered(edits, names)
-
-
-def _may_stay(tool: Declared, standing: Standing) -> bool:
-    if not tool.names or (standing.gated and exits.is_native(tool)):
-        return False
-    return all(standing.may_offer(name) for name in tool.names)
+    return Filtered(edits, names)
 
 
 def _with_exit(
-    request: ChatRequest, key: str, declared: list[Declared], filtered: _Filtered
-) -> _Filtered:
+    request: ChatRequest, key: str, declared: list[Declared], filtered: Filtered
+) -> Filtered:
     """Add the exit tool behind what was kept, or in the place of all that was not."""
-    entry = exits.EXIT_ENTRIES[key]
     names = (*filtered.kept, EXIT_TOOL)
-    last = declared[-1].span.end
+    added = exit_edit(declared, exits.EXIT_ENTRIES[key], any_kept=bool(filtered.kept))
     if filtered.kept:
-        return _Filtered([*filtered.edits, Edit(last, last, b"," + entry)], names)
-    alone = Edit(declared[0].span.start, last, entry)
+        return Filtered([*filtered.edits, added], names)
     # Nothing that the agent asks for is left, so a choice of its cannot be kept either.
-    return _Filtered([alone, *choice_edits(request, CHOICE_KEYS[key], frozenset())], names)
-
-
-def _marker_edits(
-    request: ChatRequest, declared: list[Declared], kept: list[Declared]
-) -> list[Edit]:
-    """Move the cache marker of a removed tool to the last one that is kept, so that none is added."""
-    lost = [m for tool in declared if tool not in kept for m in _markers(request, tool.span)]
-    if not lost or not kept or _markers(request, kept[-1].span):
-        return []
-    at = kept[-1].span.end - 1
-    return [Edit(at, at, b',"cache_control":' + request.text(lost[-1].value))]
-
-
-def _markers(request: ChatRequest, span: Span) -> list[Member]:
-    """Give the cache markers of a definition; gateways take them inside `function` too."""
-    if b"cache" not in request.text(span):
-        return []  # hardly any definition has one, and finding its members costs more than the rest
-    found: list[Member] = []
-    for member in request.members_of(span):
-        if spelling(member.key) == "cachecontrol":
-            found.append(member)
-        elif member.key == "function" and request.text(member.value)[:1] == b"{":
-            found += _markers(request, member.value)
-    return [marker for marker in found if request.text(marker.value) != b"null"]
+    return Filtered([added, *choice_edits(request, CHOICE_KEYS[key], frozenset())], names)
 
 
 def section_edits(request: ChatRequest, section: str) -> list[Edit]:
@@ -150,23 +109,6 @@ def section_edits(request: ChatRequest, section: str) -> list[Edit]:
         return [Edit(leading[-1].end, leading[-1].end, b"," + message)]
     at = request.top["messages"].start + 1
     return [Edit(at, at, message + (b"," if request.messages else b""))]
-
-
-def grow(request: ChatRequest, span: Span, section: str) -> Edit | None:
-    """Lengthen a message's content; None where it has none of a known shape, or two."""
-    contents = [m.value for m in request.members_of(span) if m.key == "content"]
-    if len(contents) != 1:
-        return None
-    start, end = contents[0]
-    first = request.body[start : start + 1]
-    if first == b'"':
-        # In front of the closing quote, as one more paragraph.
-        return Edit(end - 1, end - 1, quote("\n\n" + section)[1:-1])
-    if first == b"[":
-        part = msgspec.json.encode({"type": "text", "text": section})
-        comma = b"," if request.elements_of(contents[0]) else b""
-        return Edit(end - 1, end - 1, comma + part)
-    return None
 
 
 def extend(request: ChatRequest, turn: bytes) -> bytes:

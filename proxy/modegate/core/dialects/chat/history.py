@@ -10,7 +10,8 @@ import msgspec
 from modegate.core.calls import Gathered, arguments_hash, digest, parse_arguments
 from modegate.core.dialects.base import ChoiceRead, Item, Refused
 from modegate.core.dialects.chat.answer import REASONING_KEYS
-from modegate.core.dialects.chat.request import ChatRequest, calls_of, content_text
+from modegate.core.dialects.chat.request import ChatRequest, calls_of
+from modegate.core.dialects.texts import content_text
 from modegate.core.reminders import plain, plain_parts
 
 _encode = msgspec.json.encode

@@ -14,8 +14,8 @@ import msgspec
 from modegate.core.calls import digest
 from modegate.core.dialects.base import Found
 from modegate.core.dialects.chat.answer import REASONING_KEYS
-from modegate.core.dialects.chat.edit import grow
 from modegate.core.dialects.chat.request import ChatRequest, calls_of
+from modegate.core.dialects.texts import grow
 from modegate.core.events import Segment
 from modegate.core.spans import Edit, Span, apply, elements, quote, without_members
 

@@ -1,4 +1,4 @@
-"""What a tool definition of a chat completions request declares: every name that a server could take."""
+"""What a tool definition declares: every name that a server could take."""
 
 from __future__ import annotations
 

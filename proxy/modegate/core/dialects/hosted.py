@@ -6,11 +6,11 @@ policy must allow for it to stay. The data follows the request bodies that the p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
-from modegate.core.dialects.chat.request import TOOL_KEYS, ChatRequest
-from modegate.core.dialects.chat.tools import spelling
+from modegate.core.dialects.body import Body
+from modegate.core.dialects.tools import spelling
 from modegate.core.errors import BadRequest
 from modegate.core.globs import glob_matches
 from modegate.core.ids import ToolName
@@ -101,16 +101,29 @@ MODELS_RUN = (
 )
 """Glob on the model's name in lower case, to tool name; refused, as another name asks another model."""
 
+CARRIED = frozenset(
+    {
+        "messages",
+        "tools",
+        "tool_choice",
+        "functions",
+        "function_call",
+        "parallel_tool_calls",
+        "custom_tools",
+        "tool_config",
+        "function_declarations",
+    }
+)
+"""What no carrier may hold, beside the keys that decide about tools in the dialect itself."""
+
 _RUNS = {spelling(key): name for key, name in PROVIDER_RUNS.items()}
 _KEEPS = {spelling(key): name for key, name in PROVIDER_KEEPS.items()}
-_TOOLS = {
-    spelling(key) for key in (*TOOL_KEYS, "custom_tools", "tool_config", "function_declarations")
-}
+_TOOLS = {spelling(key) for key in CARRIED}
 _CARRIERS = {spelling(key) for key in CARRIERS}
 _MODELS = {spelling(key) for key in CARRIERS if key == "models" or "fallbacks" in key} | {"model"}
 
 
-def removable(request: ChatRequest, standing: Standing) -> set[str]:
+def removable(request: Body, standing: Standing) -> set[str]:
     """Give the top-level keys that switch on what this standing does not allow."""
     return {
         member.key
@@ -121,24 +134,33 @@ def removable(request: ChatRequest, standing: Standing) -> set[str]:
     }
 
 
-def refuse(request: ChatRequest, standing: Standing) -> None:
+def refuse(request: Body, standing: Standing) -> None:
     """Refuse what cannot be taken out without asking for something else.
 
     Raises:
         BadRequest: naming the key or the model, and how a policy would allow it.
     """
+    tools = _TOOLS | {spelling(key) for key in request.TOOLS}
     for member in request.members:
         key = spelling(member.key)
         if key == "model" or key in _KEEPS or key in _CARRIERS:
             value = request.decode(member.value)
             _refuse_key(member.key, value, standing, _KEEPS)
             for where, inner in _walk(member.key, value):
-                _refuse_carried(member.key, where, inner, standing)
-    for number, message in enumerate(request.history):
-        for key in message:
-            if spelling(key) in ("tools", "functions"):
+                _refuse_carried(member.key, where, inner, standing, tools)
+
+
+def refuse_tools_in(history: Sequence[Mapping[str, Any]], key: str, standing: Standing) -> None:
+    """Refuse messages that declare tools of their own.
+
+    Raises:
+        BadRequest: naming the message, as an element of the list under `key`.
+    """
+    for number, message in enumerate(history):
+        for inner in message:
+            if spelling(inner) in ("tools", "functions"):
                 raise BadRequest(
-                    f"messages[{number}] declares tools in {key!r}; in mode {standing.label!r} they must "
+                    f"{key}[{number}] declares tools in {inner!r}; in mode {standing.label!r} they must "
                     "stand in the request's own 'tools'"
                 )
 
@@ -156,9 +178,11 @@ def _walk(key: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield key, value
 
 
-def _refuse_carried(carrier: str, key: str, value: Any, standing: Standing) -> None:
+def _refuse_carried(
+    carrier: str, key: str, value: Any, standing: Standing, tools: set[str]
+) -> None:
     _refuse_key(key, value, standing, _KEEPS | _RUNS)
-    if spelling(key) in _TOOLS and value is not None:
+    if spelling(key) in tools and value is not None:
         raise BadRequest(
             f"{carrier!r} holds {key!r}, which in mode {standing.label!r} may only stand in the request "
             "itself"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from modegate.core.dialects.chat.hosted import CARRIERS, MODELS_RUN, PROVIDER_KEEPS, PROVIDER_RUNS
+from modegate.core.dialects.hosted import CARRIERS, MODELS_RUN, PROVIDER_KEEPS, PROVIDER_RUNS
 from modegate.core.globs import glob_matches
 from modegate.core.policy import Policy
 from support.playbook import Session, mode, policy, request, said, tool

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from modegate.core.dialects.chat.tools import tool_names
+from modegate.core.dialects.tools import tool_names
 from modegate.core.spans import Span
 from support.playbook import tool
 
