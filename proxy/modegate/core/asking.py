@@ -31,6 +31,8 @@ class StepRequest:
     """As it came."""
     decoded: bytes
     """Without the client's content-encoding."""
+    counts: bool = False
+    """It asks only how long the request would be: nothing comes of it but a number."""
 
 
 class Asking:
@@ -101,11 +103,13 @@ class Asking:
 
     def untouched(self, standing: Standing) -> list[Effect]:
         """Send the request as it came, but for what is put back."""
+        return [*self.moved_on(standing), *self._told(), self._untouched()]
+
+    def _untouched(self) -> CallUpstream:
         lines, body = self._step.headers, self._step.body
-        moved = self.moved_on(standing)
         if self._base is not self._request:
             lines, body = headers.replace(lines, b"content-encoding", None), self._base.body
-        return [*moved, *self._told(), CallUpstream(lines, body)]
+        return CallUpstream(lines, body)
 
     def extend(self, choice: ChoiceRead, refused: Sequence[Refused]) -> None:
         """Let the next hop follow what the model said, with our answers to its calls."""
@@ -134,6 +138,18 @@ class Asking:
             return []
         ids = abandoned(standing.state.approvals, self.lane, self.end)
         return [Abandon(ids)] if ids else []
+
+    def counted(self, standing: Standing) -> list[Effect]:
+        """Send what the model would be shown, so that it is counted; nothing is logged of it.
+
+        Raises:
+            ModegateError: it cannot be assembled.
+        """
+        if not standing.gated:
+            return [self._untouched()]
+        assembled, _event = assemble(self._dialect, self._base, self.lane, standing)
+        lines = headers.replace(self._step.headers, b"content-encoding", None)
+        return [CallUpstream(lines, assembled.body)]
 
     def assembled(self, standing: Standing) -> tuple[Offer, list[Effect]]:
         """Assemble a hop under what the step stands under, and send it.

@@ -86,6 +86,8 @@ class Gathered:
     """Some client could see only a part of its arguments."""
     odd: str = ""
     """Why the call cannot be read, if so."""
+    ran: bool = False
+    """The provider runs it by itself: refused, it is not shown, and no hop follows."""
     released: bool | None = None
     """The verdict, once there is one."""
 

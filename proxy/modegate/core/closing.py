@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from modegate.core import words
-from modegate.core.calls import Gathered, same_calls
+from modegate.core.calls import same_calls
 from modegate.core.dialects.base import ChoiceRead, Dialect, Kind, Part, Refused, StreamWriter
 from modegate.core.effects import StoreBlobs
 from modegate.core.events import TurnWithheld
@@ -35,8 +35,7 @@ class Closing:
         self.place = ("", 0)
         """Where the answer will stand in the agent's history: the key in front of it, and its index."""
         self._recordings: dict[int, Recording] = {}
-        self._said: dict[int, list[str]] = {}
-        self._reasoned: list[dict[str, str]] = []
+        self._said: dict[int, list[ChoiceRead]] = {}
         self._last_refused: list[Refused] = []
         self._usage: list[dict[str, Any]] = []
         self.first: HopAnswer | None = None
@@ -73,6 +72,7 @@ class Closing:
         repeated = same_calls([r.call for r in self._last_refused if not r.person], again)
         return (
             self._dialect.may_go_on(choices[0].finish)
+            and not any(one.call.ran for one in refused)
             and (self._counted + 1 < limit or not again)
             and not repeated
         )
@@ -81,7 +81,6 @@ class Closing:
         """Note a hop that another follows, and give what it said."""
         ((index, choice),) = self._choices.items()
         self._record(index, choice, self._dialect.turn_blob(choice, refused))
-        self._reasoned.append({kind: choice.text(kind) for kind in choice.texts if kind != "text"})
         self._usage.append(dict(self._hop.usage or {}) if self._hop else {})
         if isinstance(self._hop, WholeHop):
             self._last_whole = self._hop
@@ -93,8 +92,8 @@ class Closing:
 
     def _record(self, index: int, choice: ChoiceRead, blob: bytes) -> None:
         recording = self._recordings.setdefault(index, Recording())
-        recording.add(self._step, choice, choice.released(), blob)
-        self._said.setdefault(index, []).append(choice.text())
+        recording.add(self._step, choice, blob)
+        self._said.setdefault(index, []).append(choice)
 
     def end(self, refused: Sequence[Refused], writer: StreamWriter) -> End:
         """End the answer with the hop under way."""
@@ -111,20 +110,20 @@ class Closing:
                 blob = self._dialect.partial_blob(choice, mine) if mine else b""
             if choice.whole:
                 self._record(index, choice, blob)
-                events.append(self._withheld(index, closing.get(index, ""), choice.released()))
+                if index in closing:
+                    self._close(index, None, closing[index])
+                events.append(self._withheld(index))
         if isinstance(self._hop, WholeHop):
             return self._seal(self._whole(self._hop, closing, self.hops), events)
         return self._seal(self._streamed(writer, closing), events)
 
-    def _withheld(self, index: int, closing: str, released: list[Gathered]) -> TurnWithheld:
-        recording = self._recordings[index]
-        if closing:
-            # The closing text is a hop of its own: what the client's message keeps.
-            own = ChoiceRead({"text": [closing]})
-            recording.add(self._step, own, [], b"")
-        text = self._dialect.join_texts(*self._said.get(index, ()), closing)
-        key = self._dialect.answer_key(text, released)
-        return recording.event(self._step, self.place, key)
+    def _close(self, index: int, out: ChoiceRead | None, closing: str) -> None:
+        # The closing text is a hop of its own: what the client's message keeps.
+        self._record(index, self._dialect.last_said(out, closing), b"")
+
+    def _withheld(self, index: int) -> TurnWithheld:
+        key = self._dialect.answer_key(self._said[index])
+        return self._recordings[index].event(self._step, self.place, key)
 
     def _seal(self, body: bytes, events: list[TurnWithheld]) -> End:
         blobs = {ref: b for one in self._recordings.values() for ref, b in one.blobs.items()}
@@ -134,11 +133,8 @@ class Closing:
         """Write a body of which `earlier` hops went before."""
         if hop.answer is None:
             raise AssertionError("the answer was not read")
-        before: dict[str, str] = {}
-        for reasoned in self._reasoned[:earlier]:
-            before |= {kind: before.get(kind, "") + text for kind, text in reasoned.items()}
-        said = [texts[:earlier] for texts in self._said.values()] if earlier else []
-        before["text"] = self._dialect.join_texts(*(said[0] if said else ()))
+        # Only an answer of one choice has hops.
+        before = next(iter(self._said.values()))[:earlier] if earlier else []
         stop = frozenset(i for i, choice in hop.choices.items() if not choice.released())
         return hop.answer.write(
             before=before, closing=closing, stop=stop, usage=self._usage[:earlier]
@@ -174,9 +170,12 @@ class Closing:
         index = refused[-1].call.choice
         if self._last_whole is not None:
             body = self._whole(self._last_whole, {index: text}, self.hops - 1)
-            return self._seal(body, [self._withheld(index, text, [])])
+            self._close(index, None, text)
+            return self._seal(body, [self._withheld(index)])
         body = writer.text(index, text) + writer.finish(index) + writer.done()
         # What the hop had said before it failed is out already and stays with the closing text.
-        out = self._choices.get(index, ChoiceRead())
-        own = self._dialect.join_texts(out.text(), text)
-        return self._seal(body, [self._withheld(index, own, [])] if out.whole else [])
+        out = self._choices.get(index)
+        if out is not None and not out.whole:
+            return self._seal(body, [])
+        self._close(index, out, text)
+        return self._seal(body, [self._withheld(index)])

@@ -24,6 +24,9 @@ class Kind(StrEnum):
     RESPONSES = "responses"
     MESSAGES = "messages"
     COUNT_TOKENS = "count_tokens"
+    """How long a request of Messages would be."""
+    INPUT_TOKENS = "input_tokens"
+    """The same of Responses."""
     HARMLESS = "harmless"
     """Gives a model no tools; passes in every mode."""
     OTHER = "other"
@@ -34,6 +37,7 @@ _DIALECTS: dict[Kind, DialectName] = {
     Kind.RESPONSES: "responses",
     Kind.MESSAGES: "messages",
     Kind.COUNT_TOKENS: "messages",
+    Kind.INPUT_TOKENS: "responses",
 }
 
 
@@ -53,6 +57,11 @@ class Endpoint:
         return self.kind in _DIALECTS
 
     @property
+    def counts(self) -> bool:
+        """Whether nothing comes of it but a number."""
+        return self.kind in (Kind.COUNT_TOKENS, Kind.INPUT_TOKENS)
+
+    @property
     def dialect(self) -> DialectName:
         """The dialect of its bodies and errors; chat where nothing says otherwise."""
         return _DIALECTS.get(self.kind, "chat")
@@ -63,6 +72,7 @@ _GATED = {
     b"/responses": Kind.RESPONSES,
     b"/messages": Kind.MESSAGES,
     b"/messages/count_tokens": Kind.COUNT_TOKENS,
+    b"/responses/input_tokens": Kind.INPUT_TOKENS,
 }
 
 _SEGMENT = rb"[A-Za-z0-9_~@+:-](?:[A-Za-z0-9._~@+:-]|%3[Aa]|%40)*"

@@ -91,8 +91,10 @@ class Exchange:
         self._begin_batch()
         try:
             self._asking.restore(stored)
-            if not self._standing.gated:
-                self._relay = True
+            self._relay = self._step.counts or not self._standing.gated
+            if self._step.counts:
+                return self._asking.counted(self._standing)
+            if self._relay:
                 return self._asking.untouched(self._standing)
             self._gate = Gate(self._step.step, self._asking.call_ids)
             self._closing.place = self._asking.place
@@ -308,7 +310,9 @@ class Exchange:
         """End where the upstream stopped without saying so: held calls go nowhere, no end is invented."""
         if self._closing.hops and not self._closing.released_any():
             return [Count("cut"), *self._give_up()]
-        return [Count("cut"), *self._finish("cut")]
+        told = self._writer.stopped()
+        say: list[Effect] = [SendBytes(told)] if told else []
+        return [Count("cut"), *say, *self._finish("cut")]
 
     def _unreadable(self, error: Exception) -> list[Effect]:
         known = error if isinstance(error, ModegateError) else AnswerUnreadable(str(error))

@@ -171,6 +171,8 @@ class Gate:
         asks = verdict is Verdict.ASK
         if verdict is not Verdict.ANSWER and (broken or (asks and call.broken)):
             return _unreadable("its arguments are not one JSON object", forces[0])
+        if asks and call.ran:
+            return _unreadable("the provider runs it without asking", forces[0])
         if asks and len(call.arguments) > leaving.MAX_PLAN:
             return _unreadable("its arguments are too long to ask a person about", forces[0])
         if asks and (call.ambiguous or len({reading.name for reading in readings}) > 1):

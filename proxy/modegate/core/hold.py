@@ -1,7 +1,8 @@
 """What of a streamed answer may go to the client, and when.
 
-Live parts go the moment they come. Parts of calls are held until their choice's finish (or the end of
-the answer), are judged together and leave in order, or not at all. While the finish of a choice depends
+Live parts go the moment they come. Parts of calls are held until the calls are complete, are judged and
+leave in order, or not at all. Where a client counts items by their place (`StreamReader.ordered`), what
+follows a held call waits behind it. While the finish of a choice depends
 on what becomes of its refused calls, it is deferred, and what follows it too.
 """
 
@@ -40,7 +41,7 @@ class Hold:
         out: list[Part] = []
         while self._queue and self.done is None:
             part = self._queue[0]
-            if part.kind in (Kind.FINISH, Kind.DONE) and self._unjudged(part):
+            if part.kind is not Kind.LIVE and self._unjudged(part):
                 break
             self._queue.popleft()
             self._pass(part, out)
@@ -51,17 +52,17 @@ class Hold:
         return self._unjudged(self._queue[0]) if self._queue and self.done is None else []
 
     def _unjudged(self, part: Part) -> list[Gathered]:
+        choices: Iterable[ChoiceRead] = ()
         if part.kind is Kind.FINISH:
-            choices: Iterable[ChoiceRead] = (self.reader.choices[part.choice],)
+            choices = (self.reader.choices[part.choice],)
         elif part.kind is Kind.DONE:
             choices = self.reader.choices.values()
-        else:
-            return []
-        return [call for choice in choices for call in choice.calls if call.released is None]
+        calls = [*part.ends, *(call for choice in choices for call in choice.calls)]
+        return [call for call in calls if call.released is None]
 
     def _pass(self, part: Part, out: list[Part]) -> None:
         if part.kind is Kind.LIVE:
-            if self._leaves_with_calls(part):
+            if self._waits(part):
                 self._hold(part)
             else:
                 out.append(part)
@@ -69,6 +70,8 @@ class Hold:
             # Pieces that came after their verdict go nowhere.
             if not all(call.released is False for call in part.calls):
                 self._hold(part)
+            if self.reader.ordered:
+                self._drain(out)
         elif part.kind is Kind.FINISH:
             self._release(part.choice, out)
             # One that says calls were made, where none was: sent on, it makes agents loop or fail.
@@ -85,7 +88,9 @@ class Hold:
             self._release(None, out)
             self.done = part
 
-    def _leaves_with_calls(self, part: Part) -> bool:
+    def _waits(self, part: Part) -> bool:
+        if self.reader.ordered:
+            return bool(self._held)
         # A frame that holds text, calls and their finish is judged at once and can stay whole.
         kinds = {other.kind for other in part.frame.parts if other.choice == part.choice}
         return {Kind.CALL, Kind.FINISH} <= kinds
@@ -103,6 +108,19 @@ class Hold:
         if self._size > self._limit:
             raise TooLarge(f"over {self._limit} bytes of the answer are held back (limits.held)")
 
+    def _drain(self, out: list[Part]) -> None:
+        """Let go what stands in front of the first call that has no verdict yet."""
+        settled = 0
+        for part in self._held:
+            if any(call.released is None for call in part.calls):
+                break
+            settled += 1
+        if not settled:
+            return
+        front, self._held = self._held[:settled], self._held[settled:]
+        self._size -= sum(part.size for part in front)
+        out += [part for part in front if _goes(part)]
+
     def _release(self, choice: int | None, out: list[Part]) -> None:
         waiting: list[Part] = []
         for part in self._held:
@@ -110,6 +128,10 @@ class Hold:
                 waiting.append(part)
                 continue
             self._size -= part.size
-            if part.kind is Kind.LIVE or any(call.released for call in part.calls):
+            if _goes(part):
                 out.append(part)
         self._held = waiting
+
+
+def _goes(part: Part) -> bool:
+    return part.kind is Kind.LIVE or any(call.released for call in part.calls)

@@ -6,13 +6,13 @@ it. A history that was edited or compacted there no longer matches, and then not
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from modegate.core.calls import Gathered, digest
+from modegate.core.calls import digest
 from modegate.core.dialects.base import ChoiceRead, Item
 from modegate.core.events import Segment, TurnWithheld, WithheldHop
-from modegate.core.ids import CallId, StepId
+from modegate.core.ids import StepId
 
 MAX_BLOB = 256 * 1024
 """Bytes kept of one hop. A larger one is not stored, and then nothing of its answer is put back."""
@@ -25,30 +25,17 @@ class Recording:
     hops: list[WithheldHop] = field(default_factory=list)
     blobs: dict[str, bytes] = field(default_factory=dict)
 
-    def add(
-        self, step: StepId, choice: ChoiceRead, released: Sequence[Gathered], blob: bytes
-    ) -> None:
+    def add(self, step: StepId, choice: ChoiceRead, blob: bytes) -> None:
         """Note one hop; an empty blob is one of which nothing was withheld."""
         ref = f"{step}-{digest(blob)}" if blob else ""
         if ref and len(blob) <= MAX_BLOB:
             self.blobs[ref] = blob
-        self.hops.append(WithheldHop(tuple(segments(choice, released)), ref))
+        self.hops.append(WithheldHop(tuple(choice.segments()), ref))
 
     def event(self, step: StepId, place: tuple[str, int], answer: str) -> TurnWithheld:
         """Give the event for the whole answer."""
         before, at = place
         return TurnWithheld(step, before, answer, tuple(self.hops), at)
-
-
-def segments(choice: ChoiceRead, released: Sequence[Gathered]) -> Iterable[Segment]:
-    """Give what the client got of one hop."""
-    for kind in choice.texts:
-        text = choice.text(kind)
-        if text:
-            yield Segment(kind, len(text), digest(text))
-    if released:
-        ids = tuple(CallId(call.id) for call in released)
-        yield Segment("calls", len(ids), digest("\n".join(ids)), ids)
 
 
 def match(items: Sequence[Item], withheld: Sequence[TurnWithheld]) -> dict[int, TurnWithheld]:

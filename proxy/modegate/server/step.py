@@ -195,7 +195,7 @@ class Step:
                 raise BadRequest(f"the request body cannot be decoded: {error}") from error
             plain = body
         head = lines.request_headers(self._headers, content_length=False)
-        exchange = Exchange(dialect, StepRequest(self.id, head, body, plain))
+        exchange = Exchange(dialect, StepRequest(self.id, head, body, plain, endpoint.counts))
         reach = self._reach
 
         async def stand() -> Standing:

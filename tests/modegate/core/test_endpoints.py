@@ -18,6 +18,7 @@ from modegate.core.ids import fits_session_id
         (b"/responses", Kind.RESPONSES, "responses"),
         (b"/messages", Kind.MESSAGES, "messages"),
         (b"/messages/count_tokens", Kind.COUNT_TOKENS, "messages"),
+        (b"/responses/input_tokens", Kind.INPUT_TOKENS, "responses"),
     ],
     ids=lambda value: value.decode() if isinstance(value, bytes) else "",
 )

@@ -188,3 +188,13 @@ def test_arguments_that_are_no_object_are_refused() -> None:
         cut = gathered("read", arguments)
         Gate(STEP, frozenset()).judge([cut], offer(stands), stands, cut={0})
         assert cut.released is True
+
+
+def test_what_the_provider_runs_is_never_asked_about() -> None:
+    """It has run before a person could say anything, so a rule that asks is one that refuses."""
+    stands = standing(policy(mode("plan", rule("web_search", effect=Effect.ASK))))
+    call = gathered("web_search")
+    call.ran = True
+    events, refused = judge(Gate(STEP, frozenset()), [call], offer(stands), stands)
+    assert [event.verdict for event in events] == ["answer"]
+    assert [one.call for one in refused] == [call]

@@ -66,11 +66,14 @@ def test_a_recording() -> None:
     recording = Recording()
     step = StepId("s")
     choice = ChoiceRead({"reasoning": ["t", "h"], "text": ["a", "bc"], "empty": []})
-    recording.add(step, choice, [], b"body")
+    calls = [
+        Gathered(0, "function", name, released=ok) for name, ok in (("c1", True), ("c2", True))
+    ]
+    recording.add(step, choice, b"body")
     recording.add(
-        step, ChoiceRead(), [Gathered(0, "function", "c1"), Gathered(0, "function", "c2")], b""
+        step, ChoiceRead(calls=[*calls, Gathered(0, "function", "c3", released=False)]), b""
     )
-    recording.add(step, ChoiceRead(), [], b"x" * (MAX_BLOB + 1))
+    recording.add(step, ChoiceRead(), b"x" * (MAX_BLOB + 1))
     event = recording.event(step, ("before", 4), "answer")
     assert (event.before, event.answer, event.at) == ("before", "answer", 4)
     one, two, three = event.hops

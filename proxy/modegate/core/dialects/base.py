@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-from modegate.core.calls import Gathered
+from modegate.core.calls import Gathered, digest
 from modegate.core.errors import DialectName, ModegateError
 from modegate.core.events import Segment
-from modegate.core.ids import ToolName
+from modegate.core.ids import CallId, ToolName
 from modegate.core.sse import Frame
 from modegate.core.standing import Force, Standing
 
@@ -52,6 +52,8 @@ class Part:
     """Bytes that it costs to hold it back."""
     stop: bool = False
     """For `finish`: no call goes with it, so that one which says calls were made is a normal one."""
+    ends: tuple[Gathered, ...] = ()
+    """For `call`: those that are complete with it; where none is, a choice's finish completes its calls."""
 
 
 @dataclass(slots=True)
@@ -87,6 +89,20 @@ class ChoiceRead:
     def refused(self) -> list[Gathered]:
         """Give the calls that it does not."""
         return [call for call in self.calls if call.released is False]
+
+    def segments(self) -> list[Segment]:
+        """Give what the client gets of it, for the log."""
+        found = [
+            Segment(kind, len(text), digest(text))
+            for kind in self.texts
+            if (text := self.text(kind))
+        ]
+        return [*found, *self.released_segment()]
+
+    def released_segment(self) -> list[Segment]:
+        """Give its released calls as a segment, if there are any."""
+        ids = tuple(CallId(call.id) for call in self.released())
+        return [Segment("calls", len(ids), digest("\n".join(ids)), ids)] if ids else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +172,14 @@ class Assembled:
 class StreamReader(Protocol):
     """Reads the streamed answer of one hop."""
 
-    choices: dict[int, ChoiceRead]
     usage: dict[str, Any] | None
+    ordered: bool
+    """Whether what follows a held call waits for it: where a client counts items by their place."""
+
+    @property
+    def choices(self) -> Mapping[int, ChoiceRead]:
+        """What the answer's choices have said."""
+        ...
 
     def read(self, frame: Frame) -> list[Part]:
         """Read one frame and give its parts.
@@ -199,6 +221,10 @@ class StreamWriter(Protocol):
         """Give the end of the answer."""
         ...
 
+    def stopped(self) -> bytes:
+        """Give what tells the client that the upstream stopped without an end, where the API has a way."""
+        ...
+
     def error(self, error: ModegateError) -> bytes:
         """Give the dialect's error in mid-stream."""
         ...
@@ -207,22 +233,26 @@ class StreamWriter(Protocol):
 class WholeAnswer(Protocol):
     """An answer that came as one JSON body."""
 
-    choices: dict[int, ChoiceRead]
     usage: Mapping[str, Any] | None
+
+    @property
+    def choices(self) -> Mapping[int, ChoiceRead]:
+        """What its choices say."""
+        ...
 
     def write(
         self,
         *,
-        before: Mapping[str, str],
+        before: Sequence[Any],
         closing: Mapping[int, str],
         stop: frozenset[int],
         usage: Sequence[Mapping[str, Any]],
     ) -> bytes:
         """Give the body without the calls that were not released.
 
-        `before` is what earlier hops said, by kind of text; `closing` the text with which a choice
-        ends instead of its calls; in a choice of `stop` a finish that says calls were made is a normal
-        one; `usage` is what earlier hops spent.
+        `before` is what earlier hops said; `closing` the text with which a choice ends instead of its
+        calls; in a choice of `stop` a finish that says calls were made is a normal one; `usage` is what
+        earlier hops spent.
         """
         ...
 
@@ -232,7 +262,7 @@ Found = Mapping[int, tuple[Sequence[Sequence[Segment]], Sequence[bytes]]]
 
 
 class Dialect(Protocol):
-    """One API. Each method takes the requests that its own `read` gave."""
+    """One API. Each method takes the requests and choices that its own readers gave."""
 
     name: DialectName
 
@@ -252,15 +282,15 @@ class Dialect(Protocol):
         """
         ...
 
-    def extend(self, request: Any, choice: ChoiceRead, refused: Sequence[Refused]) -> bytes:
+    def extend(self, request: Any, choice: Any, refused: Sequence[Refused]) -> bytes:
         """Give the next hop's request: this one, the model's turn, our answers to its calls."""
         ...
 
-    def turn_blob(self, choice: ChoiceRead, refused: Sequence[Refused]) -> bytes:
+    def turn_blob(self, choice: Any, refused: Sequence[Refused]) -> bytes:
         """Give the stored body of a hop of which every call was refused."""
         ...
 
-    def partial_blob(self, choice: ChoiceRead, refused: Sequence[Refused]) -> bytes:
+    def partial_blob(self, choice: Any, refused: Sequence[Refused]) -> bytes:
         """Give the stored body of a hop of which some calls were released."""
         ...
 
@@ -272,8 +302,12 @@ class Dialect(Protocol):
         """Give the key of the history's last item; empty if there is none."""
         ...
 
-    def answer_key(self, text: str, released: Sequence[Gathered]) -> str:
-        """Give the key that the answer will have when the client sends it back."""
+    def answer_key(self, said: Sequence[Any]) -> str:
+        """Give the key that the answer will have when the client sends back what these hops said."""
+        ...
+
+    def last_said(self, out: Any | None, closing: str) -> ChoiceRead:
+        """Give what the client got last: what a hop had said before it failed, and our closing text."""
         ...
 
     def restore(self, request: Any, found: Found, notices: Mapping[int, Sequence[str]]) -> bytes:
@@ -298,10 +332,6 @@ class Dialect(Protocol):
         Raises:
             AnswerUnreadable: it cannot be read.
         """
-        ...
-
-    def join_texts(self, *texts: str) -> str:
-        """Join what several hops said as the client sees it."""
         ...
 
     def may_go_on(self, finish: str | None) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from modegate.core.calls import Gathered
 from modegate.core.dialects.base import Assembled, ChoiceRead, Found, Item, Refused
 from modegate.core.dialects.chat import edit, history, restore
 from modegate.core.dialects.chat.request import ChatRequest
@@ -56,9 +55,14 @@ class ChatDialect:
         """Give the key of the history's last item; empty if there is none."""
         return history.last_key(request)
 
-    def answer_key(self, text: str, released: Sequence[Gathered]) -> str:
-        """Give the key that the answer will have when the client sends it back."""
-        return history.answer_key(text, released)
+    def answer_key(self, said: Sequence[ChoiceRead]) -> str:
+        """Give the key that the answer will have when the client sends back what these hops said."""
+        text = join_texts(*(choice.text() for choice in said))
+        return history.answer_key(text, said[-1].released())
+
+    def last_said(self, out: ChoiceRead | None, closing: str) -> ChoiceRead:
+        """Give what the client got last: what a hop had said before it failed, and our closing text."""
+        return ChoiceRead({"text": [join_texts(out.text() if out else "", closing)]})
 
     def restore(
         self, request: ChatRequest, found: Found, notices: Mapping[int, Sequence[str]]
@@ -81,10 +85,6 @@ class ChatDialect:
     def read_whole(self, body: bytes) -> ChatWhole:
         """Read an answer that is one JSON body."""
         return ChatWhole(body)
-
-    def join_texts(self, *texts: str) -> str:
-        """Join what several hops said as the client sees it."""
-        return join_texts(*texts)
 
     def may_go_on(self, finish: str | None) -> bool:
         """Tell whether an answer that finished so may be followed by another hop."""

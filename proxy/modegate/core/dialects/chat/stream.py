@@ -38,6 +38,8 @@ class _Routes:
 class ChatStreamReader:
     """Reads one hop's stream."""
 
+    ordered = False
+
     def __init__(self, *, strictly: bool) -> None:
         """Begin a hop; `strictly` where every frame will be edited."""
         self._strictly = strictly

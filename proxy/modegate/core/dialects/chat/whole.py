@@ -65,19 +65,20 @@ class ChatWhole:
     def write(
         self,
         *,
-        before: Mapping[str, str],
+        before: Sequence[ChoiceRead],
         closing: Mapping[int, str],
         stop: frozenset[int],
         usage: Sequence[Mapping[str, Any]],
     ) -> bytes:
         """Give the body without the calls that were not released.
 
-        `before` is what earlier hops said, by kind of text; `closing` the text with which a choice
-        ends instead of its calls; in a choice of `stop` a finish that says calls were made is a normal
-        one; `usage` is what earlier hops spent.
+        `before` is what earlier hops said; `closing` the text with which a choice ends instead of its
+        calls; in a choice of `stop` a finish that says calls were made is a normal one; `usage` is what
+        earlier hops spent.
         """
-        if not (any(before.values()) or closing or usage) and self._stays(stop):
+        if not (before or closing or usage) and self._stays(stop):
             return self._body
+        texts = _texts(before)
         top = members(self._body)
         edits: list[Edit] = []
         for member in top:
@@ -85,7 +86,7 @@ class ChatWhole:
                 places = elements(self._body, member.value)
                 for place, (index, key, calls) in zip(places, self._pieces, strict=True):
                     span = next(m.value for m in members(self._body, place) if m.key == key)
-                    edits += self._body_edits(span, calls, before, closing.get(index, ""))
+                    edits += self._body_edits(span, calls, texts, closing.get(index, ""))
                     if index in stop:
                         edits += self._finish_edits(place)
             elif member.key == "usage" and self.usage is not None:
@@ -173,6 +174,13 @@ class ChatWhole:
         )
         parts = b",".join(part for part in (first, own, last) if part)
         return [Edit(*span, b"[" + parts + b"]")]
+
+
+def _texts(before: Sequence[ChoiceRead]) -> dict[str, str]:
+    """Give what earlier hops said by kind of text: reasoning runs on, texts are joined."""
+    kinds = dict.fromkeys(kind for choice in before for kind in choice.texts if kind != "text")
+    found = {kind: "".join(choice.text(kind) for choice in before) for kind in kinds}
+    return found | {"text": join_texts(*(choice.text() for choice in before))}
 
 
 def join_texts(*texts: str) -> str:

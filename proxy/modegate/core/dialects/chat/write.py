@@ -96,6 +96,10 @@ class ChatStreamWriter:
         """Give the end of the answer."""
         return self._emit(DONE)
 
+    def stopped(self) -> bytes:
+        """Give nothing: that there is no `[DONE]` says it."""
+        return b""
+
     def error(self, error: ModegateError) -> bytes:
         """Give the error frame that clients of this API take for the end of a failed stream."""
         return self._emit(encode(error_json(error, "chat")))
