@@ -163,16 +163,19 @@ def error_head(error: ModegateError, body: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def error_json(error: ModegateError, dialect: DialectName = "chat") -> bytes:
-    """Give the body that this dialect's clients expect of an error.
+    """Give the body that this dialect's clients expect of an error."""
+    return error_body(str(error), status=error.status, code=error.code, dialect=dialect)
+
+
+def error_body(message: str, *, status: int, code: str, dialect: DialectName) -> bytes:
+    """Give the body of an error with this HTTP status, as this dialect's clients expect it.
 
     chat and responses follow the OpenAI API's error object, messages the Anthropic API's.
     """
-    kind = "invalid_request_error" if error.status < 500 else "api_error"
+    kind = "invalid_request_error" if status < 500 else "api_error"
     body: dict[str, Any]
     if dialect == "messages":
-        body = {"type": "error", "error": {"type": kind, "message": str(error)}}
+        body = {"type": "error", "error": {"type": kind, "message": message}}
     else:
-        body = {
-            "error": {"message": str(error), "type": kind, "param": None, "code": error.code},
-        }
+        body = {"error": {"message": message, "type": kind, "param": None, "code": code}}
     return msgspec.json.encode(body)

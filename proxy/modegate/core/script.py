@@ -2,8 +2,8 @@
 
 The first answer whose conditions all hold is given. Nothing is remembered between requests (but for
 `times`), so that an agent's retries and side requests, and the further hops of modegate, disturb
-nothing. Reading a request and writing an answer is a dialect's matter: see `script_chat`. The file's
-form is in docs/scripted.md and is read by `script_file`.
+nothing. Reading a request and writing an answer is a dialect's matter: see `script_chat`,
+`script_responses` and `script_messages`. The file's form is in docs/scripted.md and is read by `script_file`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from modegate.core.errors import DialectName, error_body
 from modegate.core.headers import Headers
 
 
@@ -34,6 +35,10 @@ class Asked:
     """Hash of the request, from which ids are made: equal requests get equal bytes."""
     size: int
     """Bytes."""
+    repeated: Mapping[str, Any] = field(default_factory=dict)
+    """What an answer repeats of its request, where the API does so."""
+    sealed: bool = False
+    """Whether reasoning is asked for in a form that only the provider can read."""
 
     def __str__(self) -> str:
         """Say in a line what it looks like, for an author whose script has no answer to it."""
@@ -84,6 +89,8 @@ class ScriptedCall:
     custom: bool = False
     index: int | None = None
     """In a stream; None is its place in the list."""
+    namespace: str | None = None
+    """Of the tool, in the one dialect that has any (responses)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +122,8 @@ class Frames:
 class Fixed:
     """A whole body that is sent as it is, mostly an error."""
 
-    body: bytes
+    body: bytes | None
+    """None is an error in the words of the dialect."""
     json: bool = True
 
 
@@ -159,6 +167,7 @@ class ScriptDialect:
     """Raises `BadRequest` for a body that is no request."""
     whole: Callable[[Turn, Asked], bytes]
     frames: Callable[[Turn, Asked], Streamed]
+    name: DialectName
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +197,8 @@ def render(answer: Answer, asked: Asked, dialect: ScriptDialect) -> Rendered:
         case Frames(frames):
             return _streamed(answer, frames)
         case Fixed(body, json):
-            return _whole(answer, body, "application/json" if json else "text/plain")
+            said = _error(answer.status, dialect.name) if body is None else body
+            return _whole(answer, said, "application/json" if json else "text/plain")
         case Turn() as turn if asked.stream:
             streamed = dialect.frames(turn, asked)
             return _streamed(answer, streamed.said + (() if answer.cut else streamed.ending))
@@ -198,8 +208,21 @@ def render(answer: Answer, asked: Asked, dialect: ScriptDialect) -> Rendered:
 
 def fixed(status: int, body: Any) -> Rendered:
     """Give a JSON answer that no script holds."""
-    encoded = msgspec.json.encode(body)
-    return _whole(Answer(Fixed(encoded), status=status), encoded, "application/json")
+    return _fixed(status, msgspec.json.encode(body))
+
+
+def failed(status: int, message: str, dialect: DialectName) -> Rendered:
+    """Give an error that no script holds, as this dialect's clients expect it."""
+    return _fixed(status, error_body(message, status=status, code="scripted", dialect=dialect))
+
+
+def _fixed(status: int, body: bytes) -> Rendered:
+    return _whole(Answer(Fixed(body), status=status), body, "application/json")
+
+
+def _error(status: int, dialect: DialectName) -> bytes:
+    message = f"the script answers {status}"
+    return error_body(message, status=status, code="scripted", dialect=dialect)
 
 
 def _streamed(answer: Answer, frames: tuple[bytes, ...]) -> Rendered:

@@ -8,18 +8,22 @@ and `created` is fixed, so that equal requests get equal bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from hashlib import sha256
 from typing import Any
 
 import msgspec
 
-from modegate.core.errors import BadRequest
 from modegate.core.script import Asked, ScriptDialect, ScriptedCall, Streamed, Turn
-
-CREATED = 1_700_000_000
-"""Any fixed time does."""
-
-Delta = dict[str, Any]
+from modegate.core.script_parts import (
+    CREATED,
+    Object,
+    dicts,
+    fragments,
+    key_of,
+    pieces,
+    request_of,
+    spent,
+    text_of,
+)
 
 
 def read(body: bytes) -> Asked:
@@ -28,29 +32,24 @@ def read(body: bytes) -> Asked:
     Raises:
         BadRequest: it is no JSON object.
     """
-    try:
-        request = msgspec.json.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BadRequest("the scripted model cannot read this request: it is not JSON") from error
-    if not isinstance(request, dict):
-        raise BadRequest("the scripted model cannot read this request: it is not a JSON object")
-    messages = _dicts(request.get("messages"))
+    request = request_of(body)
+    messages = dicts(request.get("messages"))
     options = request.get("stream_options")
     return Asked(
         model=str(request.get("model", "scripted")),
         stream=request.get("stream") is True,
         include_usage=isinstance(options, dict) and options.get("include_usage") is True,
         tools=tuple(_tool_names(request)),
-        messages=tuple(_text(message.get("content")) for message in messages),
+        messages=tuple(text_of(message.get("content")) for message in messages),
         results=tuple(_results(messages)),
-        key=sha256(body).hexdigest()[:12],
+        key=key_of(body),
         size=len(body),
     )
 
 
 def whole(turn: Turn, asked: Asked) -> bytes:
     """Write a `chat.completion`."""
-    message: dict[str, Any] = {"role": "assistant", "content": turn.text or None}
+    message: Object = {"role": "assistant", "content": turn.text or None}
     if turn.reasoning:
         message["reasoning_content"] = turn.reasoning
     if turn.legacy:
@@ -78,40 +77,29 @@ def frames(turn: Turn, asked: Asked) -> Streamed:
     return Streamed(said, (*ending, b"data: [DONE]\n\n"))
 
 
-CHAT = ScriptDialect(read, whole, frames)
+CHAT = ScriptDialect(read, whole, frames, "chat")
 
 
-def _dicts(value: Any) -> list[dict[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def _tool_names(request: dict[str, Any]) -> Iterator[str]:
-    for tool in _dicts(request.get("tools")):
+def _tool_names(request: Object) -> Iterator[str]:
+    for tool in dicts(request.get("tools")):
         inner = tool.get(str(tool.get("type")))
         yield str((inner if isinstance(inner, dict) else tool).get("name", ""))
-    for function in _dicts(request.get("functions")):
+    for function in dicts(request.get("functions")):
         yield str(function.get("name", ""))
 
 
-def _results(messages: list[dict[str, Any]]) -> list[str]:
+def _results(messages: list[Object]) -> list[str]:
     results: list[str] = []
     for message in messages:
         role = message.get("role")
         if role == "user":
             results.clear()
         elif role in ("tool", "function"):
-            results.append(_text(message.get("content")))
+            results.append(text_of(message.get("content")))
     return results
 
 
-def _text(content: Any) -> str:
-    """Give the text of a string or of content parts."""
-    if isinstance(content, str):
-        return content
-    return "\n".join(str(part["text"]) for part in _dicts(content) if "text" in part)
-
-
-def _envelope(kind: str, asked: Asked) -> dict[str, Any]:
+def _envelope(kind: str, asked: Asked) -> Object:
     return {
         "id": f"chatcmpl-{asked.key}",
         "object": kind,
@@ -120,38 +108,37 @@ def _envelope(kind: str, asked: Asked) -> dict[str, Any]:
     }
 
 
-def _frame(asked: Asked, delta: Delta, finish: str | None = None) -> bytes:
+def _frame(asked: Asked, delta: Object, finish: str | None = None) -> bytes:
     choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
     chunk = _envelope("chat.completion.chunk", asked) | {"choices": [choice]}
     return _sse(chunk | ({"usage": None} if asked.include_usage else {}))
 
 
-def _sse(chunk: dict[str, Any]) -> bytes:
+def _sse(chunk: Object) -> bytes:
     return b"data: %b\n\n" % msgspec.json.encode(chunk)
 
 
-def _deltas(turn: Turn, asked: Asked) -> Iterator[Delta]:
+def _deltas(turn: Turn, asked: Asked) -> Iterator[Object]:
     yield {"role": "assistant", "content": "" if turn.text or not turn.calls else None}
-    for piece in _pieces(turn.reasoning, turn.chunk):
+    for piece in pieces(turn.reasoning, turn.chunk):
         yield {"reasoning_content": piece}
-    for piece in _pieces(turn.text, turn.chunk):
+    for piece in pieces(turn.text, turn.chunk):
         yield {"content": piece}
     for place, call in enumerate(turn.calls):
-        size = -(-len(call.arguments) // turn.fragments)
         begin, more = _call_deltas(call, place, asked, legacy=turn.legacy)
         yield begin
-        for piece in _pieces(call.arguments, size):
+        for piece in fragments(call.arguments, turn.fragments):
             yield more(piece)
 
 
 def _call_deltas(
     call: ScriptedCall, place: int, asked: Asked, *, legacy: bool
-) -> tuple[Delta, Callable[[str], Delta]]:
+) -> tuple[Object, Callable[[str], Object]]:
     """Give the delta that begins a call, and a function that makes one of a piece of its arguments."""
     kind = _kind(call)
     field = "input" if call.custom else "arguments"
     if legacy:
-        begin: Delta = {"function_call": {"name": call.name, field: ""}}
+        begin: Object = {"function_call": {"name": call.name, field: ""}}
         return begin, lambda piece: {"function_call": {field: piece}}
     index = place if call.index is None else call.index
     first = {
@@ -163,10 +150,6 @@ def _call_deltas(
     return {"tool_calls": [first]}, lambda piece: {
         "tool_calls": [{"index": index, kind: {field: piece}}]
     }
-
-
-def _pieces(text: str, size: int) -> list[str]:
-    return [text[at : at + size] for at in range(0, len(text), size or 1)]
 
 
 def _kind(call: ScriptedCall) -> str:
@@ -193,9 +176,7 @@ def _usage(turn: Turn, asked: Asked) -> Any:
     """Give the script's usage, else an estimate: four bytes or characters a token."""
     if turn.usage is not None:
         return turn.usage
-    prompt = asked.size // 4
-    said = len(turn.text) + len(turn.reasoning) + sum(len(call.arguments) for call in turn.calls)
-    answer = said // 4 + 1
+    prompt, answer = spent(turn, asked.size)
     return {
         "prompt_tokens": prompt,
         "completion_tokens": answer,

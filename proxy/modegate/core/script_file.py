@@ -19,7 +19,7 @@ FIXED_KEYS = ("status", "body")
 COMMON_KEYS = ("when", "times", "headers", "pace", "cut")
 ANSWER_KEYS = (*TURN_KEYS, "frames", *FIXED_KEYS, *COMMON_KEYS)
 WHEN_KEYS = ("tools", "offers", "lacks", "results", "last", "any", "last_result")
-CALL_KEYS = ("name", "arguments", "id", "type", "index")
+CALL_KEYS = ("name", "arguments", "id", "type", "index", "namespace")
 
 _PACE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(ms|s)", re.ASCII)
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
@@ -106,6 +106,7 @@ def _call(place: Place) -> ScriptedCall:
         id=_get(keys, "id", Place.string, None),
         custom=_get(keys, "type", _call_type, "function") == "custom",
         index=_get(keys, "index", Place.integer, None),
+        namespace=_get(keys, "namespace", Place.string, None),
     )
 
 
@@ -131,9 +132,7 @@ def _when(place: Place) -> When:
 
 def _fixed(keys: Places) -> Fixed:
     if "body" not in keys:
-        message = f"the script answers {keys['status'].plain()}"
-        error = {"message": message, "type": "scripted", "param": None, "code": None}
-        return Fixed(msgspec.json.encode({"error": error}))
+        return Fixed(None)
     body = _json(keys["body"])
     if isinstance(body, str):
         return Fixed(body.encode(), json=False)

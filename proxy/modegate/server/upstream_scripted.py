@@ -1,7 +1,7 @@
 """The upstream `scripted:FILE`: a model that answers from a script, for trying a policy without a model.
 
-It speaks chat completions, streamed and whole, and lists one model. What it was sent is kept, so that a
-demonstration or a test can look at what the model was offered.
+It speaks chat completions, Responses and Messages, streamed and whole, counts tokens and lists one model.
+What it was sent is kept, so that a demonstration or a test can look at what the model was offered.
 """
 
 from __future__ import annotations
@@ -13,13 +13,21 @@ from pathlib import Path
 
 from modegate.core.errors import BadRequest, UpstreamFailed
 from modegate.core.headers import Headers
-from modegate.core.script import Rendered, Script, ScriptDialect, choose, fixed, render
+from modegate.core.script import Rendered, Script, ScriptDialect, choose, failed, fixed, render
 from modegate.core.script_chat import CHAT
 from modegate.core.script_file import parse
+from modegate.core.script_messages import MESSAGES, count
+from modegate.core.script_responses import RESPONSES
 from modegate.server.upstream import UpstreamRequest
 
-DIALECTS: Mapping[bytes, ScriptDialect] = {b"/chat/completions": CHAT}
+DIALECTS: Mapping[bytes, ScriptDialect] = {
+    b"/chat/completions": CHAT,
+    b"/responses": RESPONSES,
+    b"/messages": MESSAGES,
+}
 """By the end of the path."""
+
+COUNT_TOKENS = b"/messages/count_tokens"
 
 KEPT_REQUESTS = 100
 
@@ -50,21 +58,22 @@ class ScriptedUpstream:
     async def send(self, request: UpstreamRequest) -> ScriptedAnswer:
         """Give the answer that the script has for a request, or an error that says why there is none."""
         path = request.target.partition(b"?")[0]
+        return ScriptedAnswer(await self._answered(request, path), self._sleep)
+
+    async def _answered(self, request: UpstreamRequest, path: bytes) -> Rendered:
         if request.method == "GET" and path.endswith(b"/models"):
-            return ScriptedAnswer(_models(), self._sleep)
+            return _models()
+        if request.method == "POST" and path.endswith(COUNT_TOKENS):
+            return _counted(await _whole(request.body))
         for ending, dialect in DIALECTS.items():
             if request.method == "POST" and path.endswith(ending):
                 body = await _whole(request.body)
                 self.requests.append(body)
-                return ScriptedAnswer(self._answer(body, dialect), self._sleep)
+                return self._answer(body, dialect)
         what = f"{request.method} {path.decode(errors='replace')}"
-        known = ", ".join(ending.decode() for ending in DIALECTS)
-        return ScriptedAnswer(
-            _error(
-                404, f"the scripted model does not know {what}, only POST {known} and GET /models"
-            ),
-            self._sleep,
-        )
+        known = ", ".join(ending.decode() for ending in (*DIALECTS, COUNT_TOKENS))
+        message = f"the scripted model does not know {what}, only POST {known} and GET /models"
+        return failed(404, message, "chat")
 
     async def close(self) -> None:
         """Do nothing: there is no connection."""
@@ -73,10 +82,11 @@ class ScriptedUpstream:
         try:
             asked = dialect.read(body)
         except BadRequest as error:
-            return _error(400, str(error))
+            return failed(400, str(error), dialect.name)
         place = choose(self._script, asked, self._given)
         if place is None:
-            return _error(400, f"script {self._script.name} has no answer to this request: {asked}")
+            message = f"script {self._script.name} has no answer to this request: {asked}"
+            return failed(400, message, dialect.name)
         self._given[place] += 1
         return render(self._script.answers[place], asked, dialect)
 
@@ -123,6 +133,8 @@ def _models() -> Rendered:
     return fixed(200, {"object": "list", "data": [model]})
 
 
-def _error(status: int, message: str) -> Rendered:
-    error = {"message": message, "type": "invalid_request_error", "param": None, "code": "scripted"}
-    return fixed(status, {"error": error})
+def _counted(body: bytes) -> Rendered:
+    try:
+        return fixed(200, count(MESSAGES.read(body)))
+    except BadRequest as error:
+        return failed(400, str(error), MESSAGES.name)

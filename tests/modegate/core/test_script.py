@@ -16,6 +16,7 @@ from modegate.core.script import (
     Turn,
     When,
     choose,
+    failed,
     fixed,
     render,
 )
@@ -38,6 +39,7 @@ DIALECT = ScriptDialect(
     read=lambda _body: asked(),
     whole=lambda turn, _asked: turn.text.encode(),
     frames=lambda turn, _asked: Streamed((turn.text.encode(),), (b"end",)),
+    name="messages",
 )
 
 
@@ -87,6 +89,7 @@ def test_an_answer_is_used_up_after_its_times() -> None:
 
 EVENTS = (b"content-type", b"text/event-stream")
 JSON = (b"content-type", b"application/json")
+ERROR = b'{"type":"error","error":{"type":"api_error","message":"the script answers 500"}}'
 
 
 @pytest.mark.parametrize(
@@ -127,12 +130,26 @@ JSON = (b"content-type", b"application/json")
             ),
         ),
         (
+            Answer(Fixed(None), status=500),
+            False,
+            Rendered(500, [JSON, (b"content-length", b"%d" % len(ERROR))], (ERROR,)),
+        ),
+        (
             Answer(Fixed(b"{}"), headers=[(b"content-type", b"text/html")]),
             False,
             Rendered(200, [(b"content-length", b"2"), (b"content-type", b"text/html")], (b"{}",)),
         ),
     ],
-    ids=["streamed", "whole", "stream cut", "whole cut", "frames", "error", "own header"],
+    ids=[
+        "streamed",
+        "whole",
+        "stream cut",
+        "whole cut",
+        "frames",
+        "error",
+        "own error",
+        "own header",
+    ],
 )
 def test_an_answer_is_rendered_as_asked(answer: Answer, stream: bool, expected: Rendered) -> None:
     assert render(answer, asked(stream=stream), DIALECT) == expected
@@ -141,6 +158,15 @@ def test_an_answer_is_rendered_as_asked(answer: Answer, stream: bool, expected: 
 def test_a_fixed_answer_is_json() -> None:
     rendered = fixed(404, {"a": 1})
     assert (rendered.status, rendered.pieces) == (404, (b'{"a":1}',))
+
+
+def test_an_error_is_told_in_the_dialects_words() -> None:
+    assert failed(404, "no", "messages").pieces == (
+        b'{"type":"error","error":{"type":"invalid_request_error","message":"no"}}',
+    )
+    assert failed(404, "no", "chat").pieces == (
+        b'{"error":{"message":"no","type":"invalid_request_error","param":null,"code":"scripted"}}',
+    )
 
 
 def test_a_request_is_described_for_the_scripts_author() -> None:

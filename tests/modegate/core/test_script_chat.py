@@ -9,7 +9,8 @@ import pytest
 
 from modegate.core.errors import BadRequest
 from modegate.core.script import ScriptedCall, Turn
-from modegate.core.script_chat import CHAT, CREATED
+from modegate.core.script_chat import CHAT
+from modegate.core.script_parts import CREATED
 
 WRITE = ScriptedCall("write", '{"path":"a"}')
 PATCH = ScriptedCall("patch", "*** Begin", custom=True)

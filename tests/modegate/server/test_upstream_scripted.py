@@ -12,7 +12,7 @@ import pytest
 
 from modegate.core.errors import UpstreamFailed
 from modegate.core.problems import PolicyProblems
-from modegate.core.script import Answer, Script, Turn
+from modegate.core.script import Answer, Fixed, Script, Turn
 from modegate.server.upstream import UpstreamRequest
 from modegate.server.upstream_scripted import KEPT_REQUESTS, ScriptedAnswer, ScriptedUpstream
 
@@ -160,7 +160,7 @@ async def test_one_model_is_listed(example: ScriptedUpstream) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "target"), [("POST", b"/v1/messages"), ("GET", b"/v1/chat/completions")]
+    ("method", "target"), [("POST", b"/v1/completions"), ("GET", b"/v1/messages")]
 )
 async def test_other_endpoints_are_not_known(
     example: ScriptedUpstream, method: str, target: bytes
@@ -184,3 +184,47 @@ def test_a_bad_file_is_told(tmp_path: Path) -> None:
     path.write_text("answers:\n  - pace: fast\n")
     with pytest.raises(PolicyProblems, match="line 2"):
         ScriptedUpstream.from_file(path)
+
+
+BODIES: dict[bytes, dict[str, Any]] = {
+    b"/v1/chat/completions": {"messages": [USER]},
+    b"/v1/responses": {"input": [USER]},
+    b"/v1/messages": {"messages": [USER]},
+}
+
+
+@pytest.mark.parametrize("target", BODIES)
+@pytest.mark.parametrize("stream", [True, False])
+async def test_the_path_says_in_which_dialect_an_answer_is(target: bytes, stream: bool) -> None:
+    upstream = ScriptedUpstream(Script("s", (Answer(Turn("Hello")),)))
+    body = json.dumps({"model": "m", "stream": stream, **BODIES[target]}).encode()
+    answer = await upstream.send(UpstreamRequest("POST", target, [], body))
+    said = b"".join([piece async for piece in answer.chunks()])
+    marks = {
+        b"/v1/chat/completions": b"chat.completion",
+        b"/v1/responses": b'"object":"response"',
+        b"/v1/messages": b'"stop_reason"',
+    }
+    assert [mark for mark in marks.values() if mark in said] == [marks[target]]
+    assert said.startswith(b"{") is not stream
+
+
+async def test_errors_are_in_the_words_of_the_dialect() -> None:
+    upstream = ScriptedUpstream(Script("s", (Answer(Fixed(None), status=529, times=1),)))
+    for status, message in ((529, "the script answers 529"), (400, "script s has no answer")):
+        answer = await upstream.send(UpstreamRequest("POST", b"/v1/messages", [], b"{}"))
+        error = await read(answer)
+        assert answer.status == status
+        assert error["type"] == "error"
+        assert error["error"]["message"].startswith(message)
+
+
+async def test_tokens_are_counted(example: ScriptedUpstream) -> None:
+    target = b"/v1/messages/count_tokens?beta=true"
+    body = json.dumps({"messages": [USER]}).encode()
+    answer = await example.send(UpstreamRequest("POST", target, [], body))
+    assert await read(answer) == {"input_tokens": len(body) // 4}
+    assert not example.requests, "it is no request for an answer"
+    broken = await example.send(UpstreamRequest("POST", target, [], b"no"))
+    assert broken.status == 400
+    assert (await read(broken))["type"] == "error"
