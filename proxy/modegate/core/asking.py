@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +17,11 @@ from modegate.core.events import NoticeGiven, TurnWithheld
 from modegate.core.gate import Offer
 from modegate.core.identify import lane
 from modegate.core.ids import Lane, StepId
+from modegate.core.policy import EXIT_TOOL
 from modegate.core.standing import Standing
+
+IDENTITY = (b"accept-encoding", b"identity")
+"""The gate reads the answer, so it asks for one that is not compressed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +109,21 @@ class Asking:
         """Send the request as it came, but for what is put back."""
         return [*self.moved_on(standing), *self._told(), self._untouched()]
 
+    def strays(self, standing: Standing) -> bool:
+        """Tell whether the model could still call an exit tool, in the default mode: it once had one."""
+        return (
+            standing.state.ever_gated
+            and self._request is not None
+            and self._request.declares_tools
+            and EXIT_TOOL not in self._request.declared
+        )
+
+    def as_it_came(self, standing: Standing) -> tuple[Offer, list[Effect]]:
+        """Send a hop as it came, but for what is put back, and read the answer."""
+        call = self._untouched()
+        call = replace(call, headers=headers.replace(call.headers, *IDENTITY))
+        return Offer(standing, (), self._request.declared), [*self._told(), call]
+
     def _untouched(self) -> CallUpstream:
         lines, body = self._step.headers, self._step.body
         if self._base is not self._request:
@@ -159,8 +178,7 @@ class Asking:
         """
         assembled, event = assemble(self._dialect, self._base, self.lane, standing)
         lines = headers.replace(self._step.headers, b"content-encoding", None)
-        # The gate reads the answer, so it asks for one that is not compressed.
-        lines = headers.replace(lines, b"accept-encoding", b"identity")
+        lines = headers.replace(lines, *IDENTITY)
         log = self._told()
         log += [Append((event,))] if event is not None else []
         offer = Offer(standing, assembled.tools, self._request.declared, assembled.native)

@@ -70,6 +70,8 @@ class Exchange:
         self._headers: Headers = []
         self._asks: deque[Ask] = deque()
         self._asked = 0
+        self._default = False
+        """The step began in the default mode and is still in it: nothing is filtered or added."""
         self._left = False
         """A person has approved that this step leaves the mode."""
         self._refused: list[Refused] = []
@@ -91,7 +93,9 @@ class Exchange:
         self._begin_batch()
         try:
             self._asking.restore(stored)
-            self._relay = self._step.counts or not self._standing.gated
+            self._default = not self._standing.gated
+            strays = self._default and self._asking.strays(self._standing)
+            self._relay = self._step.counts or (self._default and not strays)
             if self._step.counts:
                 return self._asking.counted(self._standing)
             if self._relay:
@@ -110,7 +114,8 @@ class Exchange:
         ok = 200 <= status < 300
         if later and not (ok and streamed is isinstance(self._closing.first, StreamedHop)):
             return self._give_up()
-        if self._relay or status >= 400:
+        coding = headers.get_one(lines, b"content-encoding") or b""
+        if self._relay or status >= 400 or (self._lenient and (not ok or coding)):
             self._relay = True
             return self._send_head(status, lines)
         if not ok:
@@ -118,16 +123,17 @@ class Exchange:
             reason = f"the upstream answers {status} and sends the client elsewhere"
             return self._fail(AnswerUnreadable(reason))
         limits = self._standing.policy.limits
-        coding = headers.get_one(lines, b"content-encoding") or b""
         try:
             self._decoder = decoder(coding, UNLIMITED if streamed else limits.body)
         except UnknownEncoding as error:
             return self._unreadable(error)
         if streamed:
             reader = self._dialect.stream_reader(strictly=later)
-            self._answer = StreamedHop(reader, self._writer, limits, later=later)
+            self._answer = StreamedHop(
+                reader, self._writer, limits, later=later, lenient=self._lenient
+            )
         else:
-            self._answer = WholeHop(self._dialect, limits)
+            self._answer = WholeHop(self._dialect, limits, lenient=self._lenient)
         self._closing.begin_hop(self._answer)
         self._status, self._headers = status, self._own_head(lines)
         return self._send_head(status, self._headers) if streamed and not later else []
@@ -234,8 +240,16 @@ class Exchange:
     def _call(self, standing: Standing) -> list[Effect]:
         """Assemble a hop under what the step stands under and send it."""
         self._standing = standing
-        self._offer, effects = self._asking.assembled(standing)
+        self._default = self._default and not standing.gated
+        asking = self._asking
+        make = asking.as_it_came if self._default else asking.assembled
+        self._offer, effects = make(standing)
         return effects
+
+    @property
+    def _lenient(self) -> bool:
+        """Whether no mode forbids what cannot be read, and nothing of ours stands in the answer yet."""
+        return self._default and not self._closing.hops
 
     def _own_head(self, lines: Headers) -> Headers:
         lines = headers.replace(lines, b"content-length", None)
@@ -302,7 +316,7 @@ class Exchange:
         return [*effects, SendBytes(end.body), StopUpstream(), *self._finish(outcome)]
 
     def _cut(self, error: UpstreamFailed) -> list[Effect]:
-        if self._relay and self._head_sent:
+        if (self._relay or self._lenient) and self._head_sent:
             return [Count("cut"), *self._finish("cut", broken=True)]
         return [Count("cut"), *self._broken_off(error)]
 
@@ -310,7 +324,7 @@ class Exchange:
         """End where the upstream stopped without saying so: held calls go nowhere, no end is invented."""
         if self._closing.hops and not self._closing.released_any():
             return [Count("cut"), *self._give_up()]
-        told = self._writer.stopped()
+        told = b"" if self._lenient else self._writer.stopped()
         say: list[Effect] = [SendBytes(told)] if told else []
         return [Count("cut"), *say, *self._finish("cut")]
 

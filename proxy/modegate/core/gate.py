@@ -119,7 +119,8 @@ class Gate:
             ruling = self._ruling(call, offer, now, broken=broken)
             reason = ruling.judgement.reason[: words.MAX_REASON]
             ruling = replace(ruling, judgement=replace(ruling.judgement, reason=reason))
-            judged.events.append(self._event(call, ruling, now))
+            if ruling.force is not None or ruling.judgement.verdict is Verdict.ANSWER:
+                judged.events.append(self._event(call, ruling, now))
             if ruling.judgement.verdict is Verdict.ASK:
                 native = offer.native is not None and call.name == offer.native
                 judged.asks.append(Ask(call, ruling.leave, ruling.force, native))

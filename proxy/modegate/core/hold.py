@@ -51,6 +51,21 @@ class Hold:
         """Give the calls that are complete and have no verdict yet."""
         return self._unjudged(self._queue[0]) if self._queue and self.done is None else []
 
+    def surrender(self) -> list[Part]:
+        """Give all that is held back, with the calls that nobody has refused."""
+        for choice in self.reader.choices.values():
+            for call in choice.calls:
+                call.released = call.released is not False
+        rest = [
+            part
+            for part in (*self._held, *self._queue)
+            if part.kind is not Kind.CALL or _goes(part)
+        ]
+        rest += self.deferred
+        self._held, self.deferred = [], []
+        self._queue.clear()
+        return rest
+
     def _unjudged(self, part: Part) -> list[Gathered]:
         choices: Iterable[ChoiceRead] = ()
         if part.kind is Kind.FINISH:

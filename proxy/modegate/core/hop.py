@@ -13,6 +13,7 @@ from modegate.core.calls import Gathered
 from modegate.core.dialects.base import (
     ChoiceRead,
     Dialect,
+    Part,
     StreamReader,
     StreamWriter,
     WholeAnswer,
@@ -74,9 +75,22 @@ class StreamedHop:
     """
 
     def __init__(
-        self, reader: StreamReader, writer: StreamWriter, limits: Limits, *, later: bool
+        self,
+        reader: StreamReader,
+        writer: StreamWriter,
+        limits: Limits,
+        *,
+        later: bool,
+        lenient: bool = False,
     ) -> None:
-        """Begin; in a later hop every finish waits for the end, as a log entry goes before it."""
+        """Begin; in a later hop every finish waits for the end, as a log entry goes before it.
+
+        A `lenient` one passes what it cannot read as it came.
+        """
+        self._lenient = lenient
+        self._raw = False
+        self._unread = bytearray()
+        """What passes without having been read."""
         self._reader = reader
         self._writer = writer
         self._frames = FrameReader(limits.frame)
@@ -99,7 +113,7 @@ class StreamedHop:
     @property
     def complete(self) -> bool:
         """Whether the end was reached, of the answer or of bytes that finished every choice."""
-        return self.hold.done is not None or (self._ended and self._finished())
+        return self.hold.done is not None or (self._ended and (self._raw or self._finished()))
 
     @property
     def cut(self) -> bool:
@@ -110,8 +124,16 @@ class StreamedHop:
         choices = self._reader.choices.values()
         return bool(choices) and all(choice.finish for choice in choices) and not self.to_judge()
 
+    def _settled(self) -> bool:
+        """Tell whether something is left to decide on, or the answer's own end was reached."""
+        refused = any(choice.refused() for choice in self._reader.choices.values())
+        return refused or self.hold.done is not None or bool(self.to_judge())
+
     def feed(self, data: bytes) -> None:
         """Take bytes of the stream."""
+        if self._raw:
+            self._unread += data
+            return
         try:
             self._waiting.extend(self._frames.feed(data))
         except TooLarge as error:
@@ -129,15 +151,32 @@ class StreamedHop:
         parts = self.hold.advance()
         try:
             while self._waiting and self.hold.done is None and not self.hold.to_judge():
-                new = self._reader.read(self._waiting.popleft())
+                new = self._reader.read(self._waiting[0])
                 self._writer.seen(new[0])
+                self._waiting.popleft()
                 self.hold.take(new)
                 parts += self.hold.advance()
             if not self._waiting and self._too_large is not None:
                 raise self._too_large
+            if self._lenient and self._ended and not self._settled():
+                self._give_in(parts)
         except ModegateError as error:
-            self.failure = error
-        return self._writer.write(parts)
+            if self._lenient:
+                self._give_in(parts)
+            else:
+                self.failure = error
+        out = self._writer.write(parts) + self._unread
+        self._unread.clear()
+        return out
+
+    def _give_in(self, parts: list[Part]) -> None:
+        """Let everything pass from here on: nobody can read it, and no mode forbids it."""
+        self._raw = True
+        parts += self.hold.surrender()
+        rest = self._frames.finish()
+        frames = [*self._waiting, rest] if rest is not None else self._waiting
+        self._unread += b"".join(frame.raw for frame in frames)
+        self._waiting.clear()
 
     def to_judge(self) -> list[Gathered]:
         """Give the calls that wait for a verdict."""
@@ -147,8 +186,9 @@ class StreamedHop:
 class WholeHop:
     """A hop that arrives as one JSON body."""
 
-    def __init__(self, dialect: Dialect, limits: Limits) -> None:
-        """Begin."""
+    def __init__(self, dialect: Dialect, limits: Limits, *, lenient: bool = False) -> None:
+        """Begin; a `lenient` one passes a body that it cannot read as it came."""
+        self._lenient = lenient
         self._dialect = dialect
         self._limit = limits.body
         self._body = bytearray()
@@ -185,7 +225,10 @@ class WholeHop:
         try:
             self.answer = self._dialect.read_whole(bytes(self._body))
         except ModegateError as error:
-            self.failure = error
+            if self._lenient:
+                self.answer = _Unread(bytes(self._body))
+            else:
+                self.failure = error
 
     def advance(self) -> bytes:
         """Give nothing: a body goes when all of it is judged."""
@@ -199,3 +242,17 @@ class WholeHop:
             for call in choice.calls
             if call.released is None
         ]
+
+
+class _Unread:
+    """A body that nobody can read."""
+
+    usage: Mapping[str, Any] | None = None
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self.choices: dict[int, ChoiceRead] = {}
+
+    def write(self, **_changes: object) -> bytes:
+        """Give it as it came."""
+        return self._body
