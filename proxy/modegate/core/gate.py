@@ -73,7 +73,7 @@ def _ungated(call: Gathered, offer: Offer) -> _Ruling:
 
 
 def _exit_ruling(
-    call: Gathered, readings: Sequence[ToolCall], offer: Offer, now: Standing
+    call: Gathered, readings: Sequence[ToolCall], offer: Offer, now: Standing, *, ended: bool
 ) -> _Ruling:
     """Judge a call of the exit tool: a person is asked if it was offered, still is, and has a plan."""
     force = (*offer.standing.forces, *now.forces)[0]
@@ -85,6 +85,8 @@ def _exit_ruling(
     offered = offer.native or EXIT_TOOL
     if leave is None or offer.standing.forces != now.forces or call.name != offered:
         return refuse("this mode cannot be left by it now")
+    if ended:
+        return refuse("the answer was cut short, so that nothing could follow its approval")
     if len(readings) > 1 or call.ambiguous:
         return refuse("it is mixed with another call")
     try:
@@ -115,8 +117,7 @@ class Gate:
         # Withheld ids must differ from those that the client sees in the same answer.
         self._ids = Counter(call.id for call in calls)
         for call in calls:
-            broken = call.broken and call.choice not in cut
-            ruling = self._ruling(call, offer, now, broken=broken)
+            ruling = self._ruling(call, offer, now, ended=call.choice in cut)
             reason = ruling.judgement.reason[: words.MAX_REASON]
             ruling = replace(ruling, judgement=replace(ruling.judgement, reason=reason))
             if ruling.force is not None or ruling.judgement.verdict is Verdict.ANSWER:
@@ -157,7 +158,7 @@ class Gate:
         ask.call.released = allowed
         return allowed
 
-    def _ruling(self, call: Gathered, offer: Offer, now: Standing, *, broken: bool) -> _Ruling:
+    def _ruling(self, call: Gathered, offer: Offer, now: Standing, *, ended: bool) -> _Ruling:
         readings = call.readings(offer.declared)
         forces = (*offer.standing.forces, *now.forces)
         if not forces:
@@ -165,12 +166,12 @@ class Gate:
         if not readings:
             return _unreadable(call.doubt, forces[0])
         if any(reading.name in (EXIT_TOOL, offer.native) for reading in readings):
-            return _exit_ruling(call, readings, offer, now)
+            return _exit_ruling(call, readings, offer, now, ended=ended)
         rulings = [self._strictest(reading, offer, now) for reading in readings]
         strictest = max(rulings, key=lambda ruling: STRICTNESS[ruling.judgement.verdict])
         verdict = strictest.judgement.verdict
         asks = verdict is Verdict.ASK
-        if verdict is not Verdict.ANSWER and (broken or (asks and call.broken)):
+        if verdict is not Verdict.ANSWER and call.broken and (asks or not ended):
             return _unreadable("its arguments are not one JSON object", forces[0])
         if asks and call.ran:
             return _unreadable("the provider runs it without asking", forces[0])

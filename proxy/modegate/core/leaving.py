@@ -37,7 +37,9 @@ def plan_of(call: Gathered) -> str:
         ValueError: there is none that a person could read; the message is for the model.
     """
     given = parse_arguments(call.arguments)
-    plan = given.get("plan") if given is not None else None
+    if given is None:
+        raise ValueError("it needs the argument 'plan' in a JSON object, and what came is not one")
+    plan = given.get("plan")
     if plan is None:
         raise ValueError("it needs the argument 'plan', with the whole plan in markdown")
     if not isinstance(plan, str):

@@ -416,3 +416,15 @@ def test_an_exit_that_is_cut_asks_nobody() -> None:
     got = Session(rules=RULES).step(ASKED, [body])
     assert got.asked == []
     assert read_stream(got.body)[0]["finish"] == "length"
+
+
+@pytest.mark.parametrize("finish", ["content_filter", "length"])
+def test_l9_a_plan_of_an_answer_that_was_cut_short_is_put_to_nobody(finish: str) -> None:
+    """No hop can follow it, and it may not be the whole plan."""
+    session = Session(rules=RULES)
+    got = session.step(ASKED, [stream(text("a"), call("exit_plan_mode", PLAN), finish=finish)])
+    assert got.asked == []
+    assert len(got.requests) == 1
+    assert read_stream(got.body)[0]["finish"] == finish
+    (judged,) = [event for event in got.events if isinstance(event, CallJudged)]
+    assert "cut short" in judged.reason
