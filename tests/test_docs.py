@@ -17,6 +17,7 @@ from starlette.routing import Route
 from modegate.cli import main
 from modegate.core.events import TYPES
 from modegate.core.policy_schema import KEYS
+from modegate.server.access import Access
 from modegate.server.app import RESERVED
 from modegate.server.approvals import Approvals
 from modegate.server.clock import Clock
@@ -65,6 +66,7 @@ def control_routes() -> list[str]:
         policies=cast(PolicySource, None),
         approvals=cast(Approvals, None),
         clock=cast(Clock, None),
+        access=cast(Access, None),
     )
     routes = cast(list[Route], control.router().routes)
     return [

@@ -60,8 +60,8 @@ class ControlClient:
 
         import httpx
 
-        from modegate.server.access import read_token
         from modegate.server.settings import default_state_dir
+        from modegate.server.token_file import read_token
 
         token = os.environ.get("MODEGATE_CONTROL_TOKEN") or read_token(
             state_dir or default_state_dir()

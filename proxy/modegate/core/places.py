@@ -76,6 +76,10 @@ class Place:
         """Note what is wrong with the value."""
         self._note(self.node, message)
 
+    def hidden_problem(self, message: str) -> None:
+        """Note what is wrong with the value, which may be a secret, without showing it."""
+        self.document.problems.append(Problem(self.path, line_of(self.node), message))
+
     def key_problem(self, message: str) -> None:
         """Note what is wrong with the name that the value stands behind."""
         self._note(self.key or self.node, message)

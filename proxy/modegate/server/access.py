@@ -1,4 +1,4 @@
-"""Who may use the control API: the bearer token, and the checks on Host and Origin.
+"""Who may use the control API and ACP: bearer tokens with levels, and the checks on Host and Origin.
 
 A page in a person's browser can send requests to loopback, and by DNS rebinding it can do so under a
 name of its own; so Host must be a name that this proxy is known by, and an Origin, where the browser
@@ -7,63 +7,29 @@ sends one, must be the proxy itself.
 
 from __future__ import annotations
 
-import contextlib
+import hashlib
 import hmac
-import os
-import secrets
-import stat
-import tempfile
-from pathlib import Path
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-TOKEN_FILE = "control-token"  # noqa: S105 -- a file's name
+from modegate.core.ids import Tenant
+from modegate.core.levels import Control, Level, Token
+from modegate.core.policy_control import OWN_TOKEN
+
+GRANT = "modegate.grant"
+"""Where a scope holds the `Grant` of its request, once the guard let it through."""
+
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 WILDCARDS = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- compared with, not bound to
 
-
-def read_token(state_dir: Path) -> str | None:
-    """Give the stored token, or None if there is none or if others can read it."""
-    path = state_dir / TOKEN_FILE
-    try:
-        with path.open() as file:
-            mode = os.fstat(file.fileno()).st_mode
-            token = file.read(1024).strip()
-    except FileNotFoundError:
-        return None
-    shared = os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO)
-    return token if token and not shared else None
-
-
-def ensure_token(state_dir: Path) -> str:
-    """Give the stored token; make one (mode 0600, complete or not at all) where there is none.
-
-    It is kept over restarts, so that several processes of one machine share it.
-
-    Raises:
-        OSError: the folder cannot be written.
-    """
-    state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    target = state_dir / TOKEN_FILE
-    if target.exists():
-        if token := read_token(state_dir):
-            return token
-        target.unlink()  # empty, or others could have read it
-    handle, name = tempfile.mkstemp(dir=state_dir, prefix=f".{TOKEN_FILE}.")  # created 0600
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(secrets.token_urlsafe(32) + "\n")
-        with contextlib.suppress(FileExistsError):  # another process was faster: its token counts
-            os.link(name, target)
-    finally:
-        os.unlink(name)
-    token = read_token(state_dir)
-    if token is None:
-        raise OSError(f"{target} cannot be kept readable by its owner only")
-    return token
+logger = logging.getLogger(__name__)
 
 
 def problem(status: int, code: str, message: str, /, **more: object) -> JSONResponse:
@@ -78,29 +44,118 @@ def host_name(host: str) -> str:
     return host.partition(":")[0].rstrip(".").lower()
 
 
-class Guard:
-    """Lets a request through to the control API, or answers it with 401 or 403."""
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What the bearer of a token may do."""
 
-    def __init__(self, app: ASGIApp, *, token: str, hosts: tuple[str, ...], bound: str) -> None:
-        """Wrap `app`.
+    name: str
+    """The token's, as the log and people know it; never its secret."""
+    level: Level
+    tenants: frozenset[Tenant] | None
+    """None: all."""
 
-        Args:
-            app: what is protected.
-            token: the one bearer token.
-            hosts: further names, each `NAME` or `NAME:PORT`.
-            bound: the address listened on; it counts as a name unless it is a wildcard.
+    def sees(self, tenant: Tenant) -> bool:
+        """Tell whether this tenant's sessions exist for the bearer."""
+        return self.tenants is None or tenant in self.tenants
+
+    def may(self, level: Level, tenant: Tenant) -> bool:
+        """Tell whether the bearer may do what needs this level, for this tenant."""
+        return self.sees(tenant) and self.level.covers(level)
+
+
+class _Policy(Protocol):
+    @property
+    def control(self) -> Control: ...
+
+
+class _Policies(Protocol):
+    @property
+    def current(self) -> _Policy: ...
+
+
+class Access:
+    """Which token may do what: the process's own, and those of the policy as it is now."""
+
+    def __init__(self, token: str, policies: _Policies, environ: Mapping[str, str]) -> None:
+        """Take the process's own token, which may do everything, and where the others' secrets are."""
+        self._own = _digest(token)
+        self._policies = policies
+        self._environ = environ
+
+    def grant(self, token: str) -> Grant | None:
+        """Give what the bearer of this token may do now; None for a token that nobody has.
+
+        Ask again for whoever stays connected: a reload of the policy can change or take away a token. Every
+        token is compared, each in constant time, so that the time tells nothing.
         """
-        self._app = app
-        self._token = token.encode()
+        given = _digest(token)
+        found = None
+        if hmac.compare_digest(given, self._own):
+            found = Grant(OWN_TOKEN, Level.FULL, None)
+        for one, secret in self._usable():
+            if hmac.compare_digest(given, secret):
+                found = Grant(one.name, one.level, frozenset(one.tenants))
+        return found
+
+    def warnings(self) -> list[str]:
+        """Say which tokens of the policy cannot be used, and why; no secret and no variable is named."""
+        return [
+            f"control token {token.name!r} cannot be used: {why}"
+            for token, _, why in self._judged()
+            if why
+        ]
+
+    def report(self) -> None:
+        """Warn of them in the log; for the start and for each new policy."""
+        for warning in self.warnings():
+            logger.warning("%s", warning)
+
+    def _usable(self) -> Iterator[tuple[Token, bytes]]:
+        return ((token, secret) for token, secret, why in self._judged() if not why)
+
+    def _judged(self) -> list[tuple[Token, bytes, str]]:
+        tokens = self._policies.current.control.tokens
+        secrets_ = [self._environ.get(token.env, "") for token in tokens]
+        digests = [_digest(secret) for secret in secrets_]
+        taken = [self._own, *digests]
+        return [
+            (token, digest, _unusable(secret, shared=taken.count(digest) > 1))
+            for token, secret, digest in zip(tokens, secrets_, digests, strict=True)
+        ]
+
+
+def _unusable(secret: str, *, shared: bool) -> str:
+    if not secret:
+        return "its variable is not set"
+    if not (secret.isascii() and secret.isprintable() and " " not in secret):
+        return "its secret must be printable ASCII without spaces"
+    return "another token has the same secret" if shared else ""
+
+
+def _digest(secret: str) -> bytes:
+    # Of one length, since a comparison of unequal lengths ends early.
+    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()
+
+
+def bearer(headers: Headers) -> str:
+    """Give the token of an `Authorization: Bearer` header; empty if there is none (RFC 6750)."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+class Sites:
+    """Which names this proxy is known by, and which sites may call it from a browser."""
+
+    def __init__(self, *, hosts: tuple[str, ...], bound: str) -> None:
+        """Take further names, each `NAME` or `NAME:PORT`, and the address listened on.
+
+        That address counts as a name unless it is a wildcard.
+        """
         self._listed = frozenset(host.lower() for host in hosts)
         self._own = LOOPBACK_NAMES | ({bound.lower()} - WILDCARDS)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check where the request was sent, where it came from, and the token, in this order."""
-        answer = self._refusal(Headers(scope=scope)) or self._app
-        await answer(scope, receive, send)
-
-    def _refusal(self, headers: Headers) -> JSONResponse | None:
+    def refusal(self, headers: Headers) -> JSONResponse | None:
+        """Give the 403 for a request under another name or from another site, else None."""
         host = headers.get("host", "").lower()
         if not (host_name(host) in self._own or self._is_listed(host)):
             return problem(
@@ -109,15 +164,6 @@ class Guard:
         origin = headers.get("origin")
         if origin is not None and not self._origin_allowed(origin, host):
             return problem(403, "origin_not_allowed", f"origin {origin[:200]!r} is another site")
-        if not self._authorized(headers.get("authorization", "")):
-            answer = problem(
-                401,
-                "unauthorized",
-                "the control API wants `Authorization: Bearer TOKEN`, with the token of "
-                "MODEGATE_CONTROL_TOKEN or of the state folder's control-token file",
-            )
-            answer.headers["www-authenticate"] = "Bearer"  # RFC 9110, section 15.5.2
-            return answer
         return None
 
     def _is_listed(self, host: str) -> bool:
@@ -128,7 +174,36 @@ class Guard:
         # Another port of loopback is another program, so that only the very same authority will do.
         return bool(authority) and (authority == host or self._is_listed(authority))
 
-    def _authorized(self, authorization: str) -> bool:
-        scheme, _, token = authorization.partition(" ")
-        given = token.strip().encode("utf-8", "surrogateescape")
-        return scheme.lower() == "bearer" and hmac.compare_digest(given, self._token)
+
+def unauthorized() -> JSONResponse:
+    """Give the 401 for a request without a token that somebody has."""
+    answer = problem(
+        401,
+        "unauthorized",
+        "this wants `Authorization: Bearer TOKEN`, with the token of MODEGATE_CONTROL_TOKEN, of the "
+        "state folder's control-token file, or of the policy's control.tokens",
+    )
+    answer.headers["www-authenticate"] = "Bearer"  # RFC 9110, section 15.5.2
+    return answer
+
+
+class Guard:
+    """Lets a request through with its grant, or answers it with 401 or 403."""
+
+    def __init__(self, app: ASGIApp, *, access: Access, sites: Sites) -> None:
+        """Wrap `app`."""
+        self._app = app
+        self._access = access
+        self._sites = sites
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check where the request was sent, where it came from, and the token, in this order."""
+        headers = Headers(scope=scope)
+        refusal = self._sites.refusal(headers)
+        grant = self._access.grant(bearer(headers))
+        if refusal is None and grant is None:
+            refusal = unauthorized()
+        if refusal is not None:
+            await refusal(scope, receive, send)
+        else:
+            await self._app({**scope, GRANT: grant}, receive, send)

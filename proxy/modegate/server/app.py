@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from modegate.core.errors import LogUnavailable, ModegateError, UpgradeRequired, error_json
 from modegate.core.headers import is_upgrade
-from modegate.server.access import Guard
+from modegate.server.access import Access, Guard, Sites
 from modegate.server.control import Control, PolicySource, on_error
 from modegate.server.eventlog import EventLog
 from modegate.server.metrics import Metrics
@@ -39,9 +39,8 @@ class Parts:
     policies: PolicySource
     control: Control
     metrics: Metrics
-    token: str
-    hosts: tuple[str, ...] = ()
-    bound: str = "127.0.0.1"
+    access: Access
+    sites: Sites
 
 
 def create_app(parts: Parts) -> ASGIApp:
@@ -100,7 +99,7 @@ async def _refuse_websocket(scope: Scope, receive: Receive, send: Send) -> None:
 def _own(parts: Parts) -> ASGIApp:
     probes = _Probes(parts)
     control = parts.control.router()
-    guard = Guard(control, token=parts.token, hosts=parts.hosts, bound=parts.bound)
+    guard = Guard(control, access=parts.access, sites=parts.sites)
     return Starlette(
         routes=[
             Route("/healthz", probes.health),

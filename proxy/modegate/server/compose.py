@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +19,10 @@ from modegate import __version__
 from modegate.core.approvals import WAITS, Waits
 from modegate.core.dialects.chat.dialect import ChatDialect
 from modegate.core.endpoints import Kind
-from modegate.core.errors import DialectName, LogUnavailable
+from modegate.core.errors import LogUnavailable
 from modegate.core.problems import PolicyProblems, Problem
 from modegate.server import logs
-from modegate.server.access import TOKEN_FILE, WILDCARDS, ensure_token
+from modegate.server.access import WILDCARDS, Access, Sites
 from modegate.server.app import Parts, create_app
 from modegate.server.approvals import KEEPALIVE_S, Approvals
 from modegate.server.clock import SystemClock
@@ -45,9 +46,11 @@ from modegate.server.serving import (
 from modegate.server.sessions import Sessions
 from modegate.server.settings import Settings
 from modegate.server.step import Reach
+from modegate.server.token_file import TOKEN_FILE, ensure_token
 from modegate.server.upstream import Upstream
 from modegate.server.upstream_http import HttpUpstream
 from modegate.server.upstream_scripted import ScriptedUpstream
+from modegate.server.upstreams import Default, Upstreams
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +64,7 @@ class Composed:
 
     parts: Parts
     policies: Policies
-    pick: Callable[[DialectName], Upstream]
+    upstreams: Upstreams
     recorder: Recorder
     jobs: tuple[Job, ...]
     """What must run beside the server."""
@@ -85,13 +88,18 @@ async def compose(
     clock, metrics = SystemClock(), Metrics()
     policies = _policies(settings.policies, clock)
     token = settings.control_token or _stored_token(settings.state_dir)
+    access = Access(token, policies, os.environ)
+    access.report()
+    policies.on_change.append(lambda _: access.report())
     async with AsyncExitStack() as stack:
         try:
             log = open_log(settings.log, clock)
         except (ValueError, LogUnavailable) as error:
             raise StartFailed(f"Error: {error}") from error
         stack.push_async_callback(log.close)
-        pick = _upstreams(settings.upstream, stack)
+        upstreams = Upstreams(_default(settings.upstream, stack), os.environ)
+        stack.push_async_callback(upstreams.close)
+        _adopt(settings.policies, policies, upstreams)
         folds = Folds(log, clock)
         recorder = Recorder(folds, clock)
         approvals = Approvals(folds, log, clock, waits=waits, keepalive=keepalive)
@@ -101,13 +109,15 @@ async def compose(
             generation=lambda: policies.status.generation,
             problems=lambda: len(policies.status.problems),
         )
+        sites = Sites(hosts=settings.hosts, bound=settings.host)
         reach = Reach(
             eventlog=log,
             folds=folds,
             sessions=Sessions(log, folds, recorder, clock),
             recorder=recorder,
             policies=policies,
-            pick=pick,
+            upstreams=upstreams,
+            sites=sites,
             dialects={Kind.CHAT: ChatDialect()},
             clock=clock,
             metrics=metrics,
@@ -119,18 +129,23 @@ async def compose(
             log=log,
             policies=policies,
             control=Control(
-                log=log, folds=folds, policies=policies, approvals=approvals, clock=clock
+                log=log,
+                folds=folds,
+                policies=policies,
+                approvals=approvals,
+                clock=clock,
+                access=access,
             ),
             metrics=metrics,
-            token=token,
-            hosts=settings.hosts,
-            bound=settings.host,
+            access=access,
+            sites=sites,
         )
         jobs = (
             Job("the policy watcher", policies.watch),
             Job("the recorder", recorder.run, recorder.stop),
+            Job("the upstreams", upstreams.tidy),
         )
-        yield Composed(parts, policies, pick, recorder, jobs, draining)
+        yield Composed(parts, policies, upstreams, recorder, jobs, draining)
 
 
 def _policies(path: Path, clock: SystemClock) -> Policies:
@@ -154,7 +169,14 @@ def _stored_token(state_dir: Path) -> str:
         ) from error
 
 
-def _upstreams(setting: str | None, stack: AsyncExitStack) -> Callable[[DialectName], Upstream]:
+def _adopt(path: Path, policies: Policies, upstreams: Upstreams) -> None:
+    try:
+        policies.adopted_by(upstreams.adopt)
+    except PolicyProblems as error:
+        raise StartFailed(*_lines(path, error.problems), exit_code=2) from error
+
+
+def _default(setting: str | None, stack: AsyncExitStack) -> Default:
     def http(url: str) -> Upstream:
         upstream = HttpUpstream(url)
         stack.push_async_callback(upstream.close)

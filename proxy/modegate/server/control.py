@@ -6,7 +6,7 @@ from the log, the mode in force from the fold, and a mode is set by appending to
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -15,19 +15,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route, Router
 
-from modegate.core.errors import BadRequest, ModegateError, UnknownMode
+from modegate.core.errors import BadRequest, ModegateError
 from modegate.core.events import Record, to_json
 from modegate.core.fold import State
-from modegate.core.ids import (
-    DEFAULT_MODE,
-    ModeId,
-    Seq,
-    SessionKey,
-    parse_session_id,
-)
+from modegate.core.ids import ModeId, Seq, SessionKey, parse_session_id
+from modegate.core.levels import Level
 from modegate.core.policy import Policy
 from modegate.core.problems import Problem
-from modegate.server.access import problem
+from modegate.server.access import Access, problem
 from modegate.server.approvals import Approvals
 from modegate.server.clock import Clock
 from modegate.server.control_approvals import ApprovalRoutes
@@ -35,11 +30,13 @@ from modegate.server.control_http import (
     SSE_HEADERS,
     body_of,
     error_of,
+    need,
     person_of,
     tenant_of,
     wants_stream,
 )
 from modegate.server.eventlog import EventLog, Listed
+from modegate.server.mode_setter import ModeSetter
 
 PAGE = 50
 MAX_PAGE = 200
@@ -59,7 +56,9 @@ class Folds(Protocol):
         """Give the session's state, not older than the call."""
         ...
 
-    async def set_mode(self, key: SessionKey, mode: ModeId, by: str) -> tuple[State, bool]:
+    async def set_mode(
+        self, key: SessionKey, mode: ModeId, by: str, allow: Callable[[State], None] | None = None
+    ) -> tuple[State, bool]:
         """Append `mode/set` unless that mode is in force; give the state and whether it changed."""
         ...
 
@@ -115,8 +114,11 @@ class Control:
         policies: PolicySource,
         approvals: Approvals,
         clock: Clock,
+        access: Access,
     ) -> None:
         """Keep what the handlers ask."""
+        self._setter = ModeSetter(log, folds, policies)
+        self._access = access
         self._approvals = ApprovalRoutes(approvals, log, policies, clock)
         self._log = log
         self._folds = folds
@@ -180,13 +182,20 @@ class Control:
     async def set_mode(self, request: Request) -> Response:
         """Set the mode of a session, also of one that has sent nothing yet."""
         key = _key(request)
+        need(request, Level.TIGHTEN, "setting a mode")
         wanted = ModeId(_set_mode_body(await body_of(request)).mode)
-        modes = self._policies.current.modes
-        if wanted != DEFAULT_MODE and wanted not in modes:
-            raise UnknownMode(wanted, (DEFAULT_MODE, *modes))
-        before = await self._folds.state(key)
-        state, changed = await self._folds.set_mode(key, wanted, person_of(request))
-        body = {"mode": state.mode, "seq": state.seq, "changed": changed, "was": before.mode}
+
+        def allow(level: Level, now: State) -> None:
+            need(request, level, f"setting {wanted!r} where {now.mode!r} is in force")
+
+        change = await self._setter.set_mode(key, wanted, by=person_of(request), allow=allow)
+        state = change.state
+        body = {
+            "mode": state.mode,
+            "seq": state.seq,
+            "changed": change.changed,
+            "was": change.was,
+        }
         if state.opened and state.opened.derived:
             body["warning"] = (
                 "this session's id was derived from its first message and is lost when the agent "
@@ -214,7 +223,7 @@ class Control:
 
     async def policy(self, _request: Request) -> Response:
         """Show the policy in force and how its last reload went."""
-        return JSONResponse(policy_json(self._policies))
+        return JSONResponse({**policy_json(self._policies), "warnings": self._access.warnings()})
 
     async def _follow(self, key: SessionKey, after: Seq) -> AsyncIterator[bytes]:
         try:

@@ -14,7 +14,9 @@ from starlette.routing import Route
 
 from modegate.core.approvals import MAX_COMMENT, Approval
 from modegate.core.errors import BadRequest, ModegateError, NotOpen
+from modegate.core.events import Option
 from modegate.core.ids import ModeId, SessionKey
+from modegate.core.levels import Level, to_answer
 from modegate.server.access import problem
 from modegate.server.approvals import Approvals, Pending
 from modegate.server.approvals_follow import Follower
@@ -23,6 +25,7 @@ from modegate.server.control_http import (
     SSE_HEADERS,
     body_of,
     error_of,
+    need,
     person_of,
     tenant_of,
     wants_stream,
@@ -104,9 +107,13 @@ class ApprovalRoutes:
     async def answer(self, request: Request) -> Response:
         """Settle a question; the first answer in the log wins, and others are told so."""
         key, name = await self._asked(request)
+        need(request, Level.TIGHTEN, "answering")
         given = _read(_decode_answer, await body_of(request), '{"option": ID, "comment"?: TEXT}')
         if len(given.comment) > MAX_COMMENT:
             raise BadRequest(f"comment: must have {MAX_COMMENT} characters at most")
+        for option in await self._offered(key, name):
+            if option.id == given.option:
+                need(request, to_answer(option.kind), f"answering {option.id!r}")
         try:
             settled = await self._approvals.answer(
                 key,
@@ -126,6 +133,8 @@ class ApprovalRoutes:
     async def delivered(self, request: Request) -> Response:
         """Note that somebody was shown the question, so that its step waits for them."""
         key, name = await self._asked(request)
+        # Who could not even reject it is nobody that a step should wait for.
+        need(request, Level.TIGHTEN, "being shown a question")
         given = _read(_decode_delivered, await body_of(request), '{"via": NAME}')
         if not 0 < len(given.via) <= MAX_VIA:
             raise BadRequest(f"via: must have 1 to {MAX_VIA} characters")
@@ -138,6 +147,13 @@ class ApprovalRoutes:
         if key is None:
             raise HTTPException(404, f"no approval {name[:80]!r} of tenant {tenant!r}")
         return key, name
+
+    async def _offered(self, key: SessionKey, name: str) -> tuple[Option, ...]:
+        """Give a question's options; none of one that was forgotten."""
+        try:
+            return (await self._approvals.look(key, name)).asked.options
+        except NotOpen:
+            return ()
 
     async def _how(self, key: SessionKey, name: str) -> dict[str, Any]:
         """Give how a question was settled; nothing of one that was forgotten."""

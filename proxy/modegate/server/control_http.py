@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from modegate.core.errors import BadRequest, ModegateError, TooLarge, UnknownMode
+from modegate.core.errors import BadRequest, LevelNeeded, ModegateError, TooLarge, UnknownMode
 from modegate.core.ids import LOCAL, Tenant
+from modegate.core.levels import Level
+from modegate.core.policy_control import OWN_TOKEN
+from modegate.server.access import GRANT, Grant
 
 MAX_BODY = 64 * 1024
 """Bytes; the longest thing that anyone sends here is a comment on a plan."""
@@ -20,16 +24,37 @@ def tenant_of(request: Request) -> Tenant:
 
     Raises:
         BadRequest: its name is empty or over 128 characters.
+        HTTPException: 404, the token is not for this tenant; the same whether the tenant exists or not.
     """
     tenant = request.query_params.get("tenant", LOCAL)
     if not 0 < len(tenant) <= 128:
         raise BadRequest("tenant: must have 1 to 128 characters")
+    if not _grant(request).sees(Tenant(tenant)):
+        raise HTTPException(404, f"this token knows no tenant {tenant!r}; see ?tenant=")
     return Tenant(tenant)
 
 
+def need(request: Request, level: Level, what: str) -> None:
+    """Refuse what the token's level does not cover.
+
+    Raises:
+        LevelNeeded: naming the level.
+    """
+    grant = _grant(request)
+    if not grant.level.covers(level):
+        raise LevelNeeded(what, level, grant.name, grant.level)
+
+
+def _grant(request: Request) -> Grant:
+    grant: Grant = request.scope[GRANT]
+    return grant
+
+
 def person_of(request: Request) -> str:
-    """Give the way in which a person came, as the log names it."""
-    return "person:cli" if request.headers.get("x-modegate-client") == "cli" else "person:control"
+    """Give the way in which a person came, as the log names it, with the name of a token of the policy."""
+    way = "cli" if request.headers.get("x-modegate-client") == "cli" else "control"
+    name = _grant(request).name
+    return f"person:{way}" if name == OWN_TOKEN else f"person:{way}/{name}"
 
 
 def wants_stream(request: Request) -> bool:
@@ -56,4 +81,6 @@ def error_of(error: ModegateError) -> dict[str, Any]:
     body: dict[str, Any] = {"code": error.code, "message": str(error)}
     if isinstance(error, UnknownMode):
         body["available"] = list(error.available)
+    if isinstance(error, LevelNeeded):
+        body["needed"] = error.needed
     return body

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from modegate.core.errors import Conflict, LogUnavailable, SessionUnreadable
@@ -110,10 +110,13 @@ class Folds:
             await self._checkpoint(key, slot)
         return last
 
-    async def set_mode(self, key: SessionKey, mode: ModeId, by: str) -> tuple[State, bool]:
+    async def set_mode(
+        self, key: SessionKey, mode: ModeId, by: str, allow: Callable[[State], None] | None = None
+    ) -> tuple[State, bool]:
         """Append `mode/set` unless that mode is in force; give the state and whether it was appended.
 
-        Whether the policy has the mode is the caller's to check.
+        Whether the policy has the mode is the caller's to check. `allow` is called with the very state that
+        the event would follow, and raises what the caller is to get instead.
 
         Raises:
             Conflict: others kept appending.
@@ -123,6 +126,8 @@ class Folds:
             state = await self.state(key)
             if state.unreadable:
                 raise SessionUnreadable(state.unreadable)
+            if allow is not None:
+                allow(state)
             in_force = state.mode == mode and not _follows_parent(state, by)
             # An append of nothing tells the feed again, in case that failed when the mode was set.
             entries = () if in_force else (Entry(self._clock.now_ms(), by, ModeSet(mode)),)

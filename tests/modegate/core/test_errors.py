@@ -22,6 +22,7 @@ STATUSES: dict[type[ModegateError], tuple[int, str]] = {
     errors.Conflict: (409, "conflict"),
     errors.NotOpen: (409, "not_open"),
     errors.BadOption: (422, "bad_option"),
+    errors.LevelNeeded: (403, "level_needed"),
     errors.UpgradeRequired: (426, "upgrade_required"),
     errors.LogUnavailable: (503, "log_unavailable"),
     errors.UpstreamFailed: (502, "upstream_failed"),

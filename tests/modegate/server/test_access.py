@@ -1,27 +1,45 @@
-"""The control API's door: who gets in, and how the token is kept."""
+"""The door of the control API and of ACP: who gets in, and what they may do."""
 
 from __future__ import annotations
 
-import stat
+import logging
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from dataclasses import dataclass
 
 import httpx
 import pytest
+from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 
-from modegate.server.access import Guard, ensure_token, host_name, read_token
+from modegate.core.ids import LOCAL, Tenant
+from modegate.core.levels import Control, Level, Token
+from modegate.server.access import Access, Grant, Guard, Sites, bearer, host_name
 
 TOKEN = "s3cret-token"
 IN = {"authorization": f"Bearer {TOKEN}"}
+OTHER = Tenant("other")
+
+
+@dataclass
+class Policy:
+    control: Control
+
+
+class Policies:
+    def __init__(self, *tokens: Token) -> None:
+        self.current = Policy(Control(tokens))
+
+
+def token(name: str, level: Level = Level.TIGHTEN, *tenants: Tenant) -> Token:
+    return Token(name, f"{name.upper()}_TOKEN", level, tenants or (LOCAL,))
 
 
 async def ask(
     headers: Mapping[str, str | bytes], *, hosts: tuple[str, ...] = (), bound: str = "127.0.0.1"
 ) -> httpx.Response:
     raw = [(n.encode(), v if isinstance(v, bytes) else v.encode()) for n, v in headers.items()]
-    guard = Guard(PlainTextResponse("in"), token=TOKEN, hosts=hosts, bound=bound)
+    access = Access(TOKEN, Policies(), {})
+    guard = Guard(PlainTextResponse("in"), access=access, sites=Sites(hosts=hosts, bound=bound))
     transport = httpx.ASGITransport(guard)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8484") as client:
         return await client.get("/control/v1/sessions", headers=raw)
@@ -116,36 +134,85 @@ def test_the_name_in_a_host_header(header: str, name: str) -> None:
     assert host_name(header) == name
 
 
-def test_the_token_is_made_once_and_only_its_owner_reads_it(tmp_path: Path) -> None:
-    state = tmp_path / "a" / "state"
-    token = ensure_token(state)
-    assert len(token) >= 32
-    assert ensure_token(state) == read_token(state) == token
-    assert stat.S_IMODE((state / "control-token").stat().st_mode) == 0o600
-    assert stat.S_IMODE(state.stat().st_mode) == 0o700
-    assert [path.name for path in state.iterdir()] == ["control-token"]
+@pytest.mark.parametrize(
+    ("headers", "found"),
+    [
+        ({"authorization": "Bearer abc"}, "abc"),
+        ({"authorization": "bearer  abc "}, "abc"),
+        ({"authorization": "Basic abc"}, ""),
+        ({}, ""),
+    ],
+)
+def test_the_token_in_a_header(headers: dict[str, str], found: str) -> None:
+    assert bearer(Headers(headers)) == found
 
 
-@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604])
-def test_a_token_that_others_could_read_is_replaced(tmp_path: Path, mode: int) -> None:
-    token = ensure_token(tmp_path)
-    (tmp_path / "control-token").chmod(mode)
-    assert read_token(tmp_path) is None
-    assert ensure_token(tmp_path) not in (token, None)
+def test_the_own_token_may_do_everything() -> None:
+    grant = Access(TOKEN, Policies(), {}).grant(TOKEN)
+    assert grant == Grant("control", Level.FULL, None)
+    assert all(grant.may(level, tenant) for level in Level for tenant in (LOCAL, OTHER))
 
 
-def test_an_empty_token_is_replaced(tmp_path: Path) -> None:
-    path = tmp_path / "control-token"
-    path.touch(mode=0o600)
-    assert read_token(tmp_path) is None
-    assert ensure_token(tmp_path)
+@pytest.mark.parametrize(
+    ("level", "may"),
+    [
+        (Level.OBSERVE, [Level.OBSERVE]),
+        (Level.TIGHTEN, [Level.OBSERVE, Level.TIGHTEN]),
+        (Level.FULL, [Level.OBSERVE, Level.TIGHTEN, Level.FULL]),
+    ],
+    ids=["observe", "tighten", "full"],
+)
+def test_a_token_of_the_policy_may_do_what_its_level_covers(level: Level, may: list[Level]) -> None:
+    access = Access(TOKEN, Policies(token("phone", level, OTHER)), {"PHONE_TOKEN": "abc"})
+    grant = access.grant("abc")
+    assert grant == Grant("phone", level, frozenset({OTHER}))
+    assert [one for one in Level if grant.may(one, OTHER)] == may
+    assert not any(grant.may(one, LOCAL) for one in Level)
+    assert (grant.sees(OTHER), grant.sees(LOCAL)) == (True, False)
+    assert access.warnings() == []
 
 
-def test_no_token_before_the_first_start(tmp_path: Path) -> None:
-    assert read_token(tmp_path / "nowhere") is None
+@pytest.mark.parametrize("given", ["", "ab", "abcd", "ABC", "PHONE_TOKEN", "phone", "\udcff"])
+def test_another_token_is_nobodys(given: str) -> None:
+    access = Access(TOKEN, Policies(token("phone")), {"PHONE_TOKEN": "abc"})
+    assert access.grant(given) is None
 
 
-def test_starting_together_ends_with_one_token(tmp_path: Path) -> None:
-    with ThreadPoolExecutor(8) as pool:
-        tokens = set(pool.map(lambda _: ensure_token(tmp_path), range(32)))
-    assert len(tokens) == 1
+@pytest.mark.parametrize(
+    ("environ", "unusable", "why"),
+    [
+        ({"B_TOKEN": "b"}, ["a"], "its variable is not set"),
+        ({"A_TOKEN": "", "B_TOKEN": "b"}, ["a"], "its variable is not set"),
+        ({"A_TOKEN": "a b", "B_TOKEN": "b"}, ["a"], "its secret must be printable ASCII"),
+        ({"A_TOKEN": "tök", "B_TOKEN": "b"}, ["a"], "its secret must be printable ASCII"),
+        ({"A_TOKEN": "same", "B_TOKEN": "same"}, ["a", "b"], "another token has the same secret"),
+        ({"A_TOKEN": TOKEN, "B_TOKEN": "b"}, ["a"], "another token has the same secret"),
+    ],
+)
+def test_a_token_without_a_secret_of_its_own_is_nobodys_and_warned_of(
+    caplog: pytest.LogCaptureFixture, environ: dict[str, str], unusable: list[str], why: str
+) -> None:
+    access = Access(TOKEN, Policies(token("a"), token("b", Level.FULL)), environ)
+    names = {"A_TOKEN": "a", "B_TOKEN": "b"}
+    for variable, secret in environ.items():
+        if secret != TOKEN:
+            assert (access.grant(secret) is None) == (names[variable] in unusable)
+    own = access.grant(TOKEN)
+    assert own is not None
+    assert own.name == "control"
+    with caplog.at_level(logging.WARNING):
+        access.report()
+    told = [record.getMessage() for record in caplog.records]
+    assert told == access.warnings()
+    assert [line.split(":")[0] for line in told] == [
+        f"control token {name!r} cannot be used" for name in unusable
+    ]
+    assert all(why in line and TOKEN not in line for line in told)
+
+
+def test_a_reload_gives_and_takes_tokens() -> None:
+    policies = Policies(token("phone"))
+    access = Access(TOKEN, policies, {"PHONE_TOKEN": "abc", "DESK_TOKEN": "def"})
+    policies.current = Policy(Control((token("desk", Level.FULL),)))
+    assert access.grant("abc") is None
+    assert access.grant("def") == Grant("desk", Level.FULL, frozenset({LOCAL}))

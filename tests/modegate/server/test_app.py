@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Receive, Send
 from modegate.core.errors import LogUnavailable
 from modegate.core.policy import Policy
 from modegate.core.problems import Problem
+from modegate.server.access import Access, Sites
 from modegate.server.app import Parts, create_app
 from modegate.server.approvals import Approvals
 from modegate.server.clock import SystemClock
@@ -56,16 +57,24 @@ def app_of(
 ) -> ASGIApp:
     policies = policies or Policies()
     log = cast(EventLog, Store(ping))
+    access = Access("t", policies, {})
     control = Control(
         log=log,
         folds=cast(Folds, None),
         policies=policies,
         approvals=cast(Approvals, None),
         clock=SystemClock(),
+        access=access,
     )
     return create_app(
         Parts(
-            proxy=proxy, log=log, policies=policies, control=control, metrics=Metrics(), token="t"
+            proxy=proxy,
+            log=log,
+            policies=policies,
+            control=control,
+            metrics=Metrics(),
+            access=access,
+            sites=Sites(hosts=(), bound="127.0.0.1"),
         )
     )
 

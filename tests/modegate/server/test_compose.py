@@ -71,7 +71,7 @@ async def test_a_state_folder_that_cannot_be_made_stops_the_start(tmp_path: Path
 async def test_a_given_token_is_not_stored(tmp_path: Path) -> None:
     settings = settings_in(tmp_path, control_token="given")
     async with compose(settings) as composed:
-        assert composed.parts.token == "given"
+        assert composed.parts.access.grant("given")
     assert not (tmp_path / "state" / "control-token").exists()
 
 

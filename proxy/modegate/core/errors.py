@@ -1,0 +1,196 @@
+"""Every error that a client can be told of, with its HTTP status and its body in each dialect.
+
+    ModegateError                 500  internal_error
+    ├── Refusal                   400  refused            a policy or a limit of the gate says no
+    │   ├── BadRequest                 bad_request        the gate cannot read the request
+    │   ├── BadSession                 bad_session        session id malformed, conflicting or rejected
+    │   ├── EndpointNotGated           endpoint_not_gated the gate cannot read this endpoint
+    │   ├── ModeGone                   mode_gone          the session's mode is no longer in the policy
+    │   └── SessionUnreadable          session_unreadable its log holds what this version cannot read
+    ├── TooLarge                  413  too_large
+    ├── UnknownMode               422  unknown_mode
+    ├── Conflict                  409  conflict
+    │   └── NotOpen                    not_open           an answer to a question that is settled
+    ├── BadOption                 422  bad_option
+    ├── LevelNeeded               403  level_needed       the token may not do this
+    ├── UpgradeRequired           426  upgrade_required
+    ├── LogUnavailable            503  log_unavailable
+    └── UpstreamFailed            502  upstream_failed    no answer, or one that broke off
+        ├── UpstreamTimeout       504  upstream_timeout
+        └── AnswerUnreadable      502  answer_unreadable  an answer that the gate cannot read
+
+Refusals are 400 on purpose: it is the only status whose message all measured agents show and hardly
+any retries.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import msgspec
+
+DialectName = Literal["chat", "responses", "messages"]
+
+
+class ModegateError(Exception):
+    """Base of everything that is reported to a client; `str()` is the message shown to it."""
+
+    status: ClassVar[int] = 500
+    code: ClassVar[str] = "internal_error"
+    retry_after: ClassVar[int | None] = None
+    """Seconds, sent as `Retry-After` where a retry can help."""
+
+
+class Refusal(ModegateError):
+    """The gate says no."""
+
+    status = 400
+    code = "refused"
+
+
+class BadRequest(Refusal):
+    """The gate cannot read the request, and in a mode nothing unreadable passes."""
+
+    code = "bad_request"
+
+
+class BadSession(Refusal):
+    """A session id that is malformed, or two that disagree, or none where one is required."""
+
+    code = "bad_session"
+
+
+class EndpointNotGated(Refusal):
+    """In a mode, a path that the gate cannot read."""
+
+    code = "endpoint_not_gated"
+
+
+class ModeGone(Refusal):
+    """The session is in a mode that the policy no longer has."""
+
+    code = "mode_gone"
+
+
+class SessionUnreadable(Refusal):
+    """The session's log holds an event that this version does not understand."""
+
+    code = "session_unreadable"
+
+
+class TooLarge(ModegateError):
+    """A body, a frame or a header over its limit."""
+
+    status = 413
+    code = "too_large"
+
+
+class UnknownMode(ModegateError):
+    """A mode that the policy does not have; `available` names those it has."""
+
+    status = 422
+    code = "unknown_mode"
+
+    def __init__(self, mode: str, available: tuple[str, ...]) -> None:
+        """Name the mode and what there is instead."""
+        super().__init__(f"unknown mode {mode!r}; available: {', '.join(available)}")
+        self.available = available
+
+
+class Conflict(ModegateError):
+    """Somebody else appended first."""
+
+    status = 409
+    code = "conflict"
+
+
+class NotOpen(Conflict):
+    """A question that is settled, expired or not known: the answer changes nothing."""
+
+    code = "not_open"
+
+
+class BadOption(ModegateError):
+    """An answer to a question with an option that was not offered."""
+
+    status = 422
+    code = "bad_option"
+
+
+class LevelNeeded(ModegateError):
+    """What was asked for needs a token of a higher level, which `needed` names."""
+
+    status = 403
+    code = "level_needed"
+
+    def __init__(self, what: str, needed: str, token: str, level: str) -> None:
+        """Say what cannot be done, what it needs, and what there is."""
+        super().__init__(
+            f"{what} needs a token of level {needed!r}; the token {token!r} has level {level!r}"
+        )
+        self.needed = needed
+
+
+class UpgradeRequired(ModegateError):
+    """A WebSocket could not be gated."""
+
+    status = 426
+    code = "upgrade_required"
+
+
+class LogUnavailable(ModegateError):
+    """The event log cannot be read or written, so that no mode is known."""
+
+    status = 503
+    code = "log_unavailable"
+    retry_after = 2
+
+
+class UpstreamFailed(ModegateError):
+    """The upstream gave no answer, or its answer broke off."""
+
+    status = 502
+    code = "upstream_failed"
+
+
+class UpstreamTimeout(UpstreamFailed):
+    """The upstream took longer than its limit."""
+
+    status = 504
+    code = "upstream_timeout"
+
+
+class AnswerUnreadable(UpstreamFailed):
+    """The upstream's answer cannot be read by the gate."""
+
+    code = "answer_unreadable"
+
+
+def error_head(error: ModegateError, body: bytes) -> list[tuple[bytes, bytes]]:
+    """Give the header lines of an answer that is only this error; `Retry-After` where a retry can help."""
+    head = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+    ]
+    if error.retry_after is not None:
+        head.append((b"retry-after", str(error.retry_after).encode()))
+    return head
+
+
+def error_json(error: ModegateError, dialect: DialectName = "chat") -> bytes:
+    """Give the body that this dialect's clients expect of an error."""
+    return error_body(str(error), status=error.status, code=error.code, dialect=dialect)
+
+
+def error_body(message: str, *, status: int, code: str, dialect: DialectName) -> bytes:
+    """Give the body of an error with this HTTP status, as this dialect's clients expect it.
+
+    chat and responses follow the OpenAI API's error object, messages the Anthropic API's.
+    """
+    kind = "invalid_request_error" if status < 500 else "api_error"
+    body: dict[str, Any]
+    if dialect == "messages":
+        body = {"type": "error", "error": {"type": kind, "message": message}}
+    else:
+        body = {"error": {"message": message, "type": kind, "param": None, "code": code}}
+    return msgspec.json.encode(body)

@@ -1,0 +1,248 @@
+"""The validated content of policies.yaml, and the verdict on one call.
+
+A `Policy` is immutable and named by the hash of its meaning. `judge` reads the rules of one mode: the
+first that matches wins, and where none matches the call is not released (deny by default). Names match
+by code point: exact, case-sensitive, anchored at both ends.
+
+Two things here are stricter than "first match wins" alone. A call of the exit tool is never released by
+a rule, because only a person leaves a mode. A call whose arguments cannot be read does not slip past a
+`deny` or `ask` with a `when` to an `allow` behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal
+
+from modegate.core.globs import glob_matches
+from modegate.core.ids import DEFAULT_MODE, LOCAL, ModeId, Tenant, ToolName
+from modegate.core.levels import Control
+
+EXIT_TOOL = ToolName("exit_plan_mode")
+"""The tool that asks a person to end the mode; no rule covers it, not even `*`."""
+
+
+class Verdict(StrEnum):
+    """What becomes of a call."""
+
+    RELEASE = "release"
+    ANSWER = "answer"
+    ASK = "ask"
+
+
+class Effect(StrEnum):
+    """What a rule does with a call that it matches."""
+
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What one argument must be: `one_of` or `glob` if set, else `equals` (where None means null)."""
+
+    equals: Any = None
+    one_of: tuple[Any, ...] | None = None
+    glob: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """Conditions on the arguments; an argument without one means no match, unless `others_any`."""
+
+    conditions: Mapping[str, Condition]
+    others_any: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One line of a mode's `tools`."""
+
+    effect: Effect
+    pattern: str
+    when: When | None = None
+    at: int | None = None
+    """Its index in the file's `tools`, for messages; None: its place among the rules."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExitOption:
+    """One answer that a person may give to a plan: a label and the mode it leads to."""
+
+    label: str
+    to: ModeId
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a mode is left by its exit tool."""
+
+    options: tuple[ExitOption, ...]
+    native: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """A named policy state."""
+
+    id: ModeId
+    name: str
+    description: str
+    section: str
+    rules: tuple[Rule, ...]
+    exit: Exit | None = None
+    without_tools: Literal["pass", "guide", "refuse"] = "pass"
+    aliases: tuple[str, ...] = ()
+    """Other ids by which ACP clients name it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """`sessions`: how a request's session is found."""
+
+    identify: tuple[str, ...] = ()
+    """Empty means the default list of `modegate.core.identify`."""
+    parent: tuple[str, ...] = ()
+    when_missing: Literal["derive", "reject"] = "derive"
+    initial_mode: ModeId = ModeId("default")
+    initial_mode_by_tenant: Mapping[Tenant, ModeId] = field(default_factory=dict)
+
+    def initial(self, tenant: Tenant = LOCAL) -> ModeId:
+        """Give the mode in which a new session of this tenant begins."""
+        return self.initial_mode_by_tenant.get(tenant, self.initial_mode)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`limits`: bytes, seconds and counts, each with the reason for its default in docs/policies.md."""
+
+    body: int = 64 * 2**20
+    frame: int = 64 * 2**20
+    held: int = 16 * 2**20
+    """Bytes of calls held back at one time in one answer."""
+    hops: int = 4
+    drain: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """All of policies.yaml."""
+
+    hash: str
+    modes: Mapping[ModeId, Mode]
+    sessions: Sessions = field(default_factory=Sessions)
+    limits: Limits = field(default_factory=Limits)
+    narrate: bool = True
+    """Whether a notice tells the model of a mode change made by a person."""
+    control: Control = field(default_factory=Control)
+
+    def mode_named(self, name: str) -> ModeId | None:
+        """Give the mode with this id or alias, `default` included; None if there is none."""
+        if name == DEFAULT_MODE or name in self.modes:
+            return ModeId(name)
+        return next((mode.id for mode in self.modes.values() if name in mode.aliases), None)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call as a rule sees it."""
+
+    name: ToolName
+    arguments: Mapping[str, Any] | None
+    """None: not a JSON object, or one with duplicate keys; matches no `when`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A verdict, and the rule it came from."""
+
+    verdict: Verdict
+    rule: str
+    """As written in docs: `tools[2] allow "read"`, or `no rule`."""
+    reason: str
+
+
+def judge(mode: Mode, call: ToolCall) -> Judgement:
+    """Give the verdict of one mode on one call."""
+    if call.name == EXIT_TOOL:
+        reason = f"{EXIT_TOOL} is handled by the mode's exit: a person decides, never a rule"
+        return Judgement(Verdict.ANSWER, "exit", reason)
+    unmet = ""
+    for index, rule in enumerate(mode.rules):
+        if not glob_matches(rule.pattern, call.name):
+            continue
+        if rule.when is None or _holds(rule.when, call.arguments):
+            return _apply(rule, _label(rule, index))
+        unmet = unmet or _label(rule, index)
+        if call.arguments is None and rule.effect is not Effect.ALLOW:
+            reason = f"{unmet} depends on the arguments, and they cannot be read"
+            return Judgement(Verdict.ANSWER, unmet, reason)
+    if unmet:
+        reason = f"{unmet} covers {call.name!r} only with other arguments"
+    else:
+        reason = f"no rule of mode {mode.id!r} covers {call.name!r}"
+    return Judgement(Verdict.ANSWER, "no rule", reason)
+
+
+def may_offer(mode: Mode, name: ToolName) -> bool:
+    """Tell whether a tool of this name may be shown to the model.
+
+    It may if some call of it could be allowed or asked for. The exit tool is offered by the mode's exit.
+    """
+    if name == EXIT_TOOL:
+        return False
+    for rule in mode.rules:
+        if glob_matches(rule.pattern, name):
+            if rule.effect is not Effect.DENY:
+                return True
+            if rule.when is None:
+                return False
+    return False
+
+
+_VERDICTS = {
+    Effect.ALLOW: (Verdict.RELEASE, "allowed by"),
+    Effect.ASK: (Verdict.ASK, "a person decides, by"),
+    Effect.DENY: (Verdict.ANSWER, "denied by"),
+}
+
+
+def _apply(rule: Rule, label: str) -> Judgement:
+    verdict, why = _VERDICTS[rule.effect]
+    return Judgement(verdict, label, f"{why} {label}")
+
+
+def _label(rule: Rule, index: int) -> str:
+    place = index if rule.at is None else rule.at
+    return f'tools[{place}] {rule.effect} "{rule.pattern}"'
+
+
+def _holds(when: When, arguments: Mapping[str, Any] | None) -> bool:
+    if arguments is None:
+        return False
+    if not when.others_any and not arguments.keys() <= when.conditions.keys():
+        return False
+    return all(
+        name in arguments and _meets(condition, arguments[name])
+        for name, condition in when.conditions.items()
+    )
+
+
+def _meets(condition: Condition, value: Any) -> bool:
+    if condition.glob is not None:
+        return isinstance(value, str) and glob_matches(condition.glob, value)
+    if condition.one_of is not None:
+        return any(_same(wanted, value) for wanted in condition.one_of)
+    return _same(condition.equals, value)
+
+
+def _same(wanted: Any, value: Any) -> bool:
+    """Compare as JSON does: 1 and 1.0 are one number; true is not 1, and "1" is not 1."""
+    if isinstance(wanted, bool) or isinstance(value, bool):
+        return wanted is value
+    if isinstance(wanted, int | float) and isinstance(value, int | float):
+        return wanted == value
+    return type(wanted) is type(value) and bool(wanted == value)

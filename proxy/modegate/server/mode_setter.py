@@ -1,0 +1,84 @@
+"""How a person sets a mode, whichever way they come: checked, allowed and appended as one transition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from modegate.core.errors import UnknownMode
+from modegate.core.fold import State
+from modegate.core.ids import DEFAULT_MODE, ModeId, SessionKey
+from modegate.core.levels import Level, to_set
+from modegate.core.policy import Policy
+
+Allow = Callable[[Level, State], None]
+"""Takes the level that the change needs, and the state that it would follow; raises if it must not be."""
+
+
+class _Log(Protocol):
+    async def was_seen(self, key: SessionKey) -> bool: ...
+
+
+class _Folds(Protocol):
+    async def set_mode(
+        self, key: SessionKey, mode: ModeId, by: str, allow: Callable[[State], None] | None = None
+    ) -> tuple[State, bool]: ...
+
+
+class _Policies(Protocol):
+    @property
+    def current(self) -> Policy: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What became of setting a mode."""
+
+    was: ModeId
+    """The mode that was in force."""
+    state: State
+    """The session with the mode that is in force now."""
+    changed: bool
+    """Whether an event was appended; not if the mode was in force already."""
+
+
+class ModeSetter:
+    """Sets modes for people; one instance a process, which holds no state."""
+
+    def __init__(self, log: _Log, folds: _Folds, policies: _Policies) -> None:
+        """Take what it reads and appends through."""
+        self._log = log
+        self._folds = folds
+        self._policies = policies
+
+    async def set_mode(self, key: SessionKey, wanted: ModeId, *, by: str, allow: Allow) -> Change:
+        """Set a mode, also of a session that has sent nothing yet.
+
+        `allow` is asked about the state that the event follows, again if others append meanwhile, so that
+        what was a tightening cannot have become a loosening when it is appended.
+
+        Args:
+            key: the session.
+            wanted: a mode of the policy, or `default`.
+            by: `person:` and the way they came.
+            allow: raises what the caller is to get if the change must not be made.
+
+        Raises:
+            UnknownMode: the policy has no such mode.
+            Conflict, LogUnavailable, SessionUnreadable: nothing was set, or nobody knows.
+        """
+        policy = self._policies.current
+        if wanted != DEFAULT_MODE and wanted not in policy.modes:
+            raise UnknownMode(wanted, (DEFAULT_MODE, *policy.modes))
+        seen = await self._log.was_seen(key)
+        first = DEFAULT_MODE if seen else policy.sessions.initial(key.tenant)
+        was = DEFAULT_MODE
+
+        def checked(state: State) -> None:
+            nonlocal was
+            was = state.mode
+            allow(to_set(state, wanted, first=first), state)
+
+        state, changed = await self._folds.set_mode(key, wanted, by, checked)
+        return Change(was, state, changed)
