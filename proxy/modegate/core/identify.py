@@ -1,28 +1,25 @@
 """Which session a request belongs to, which one it was started from, and which lane it is in.
 
-The places to look are a list, `sessions.identify` of the policy or `DEFAULT_IDENTIFY`: `path`,
-`header:NAME` or `body:dotted.path`; the first that gives an id wins. An id that somebody gave on purpose
-must be valid; one that an agent happens to send is hashed where it does not fit. Where nothing is
-found, an id is derived from the first user message.
+The first source of a list that gives an id wins (`identify_sources`). An id that somebody gave on purpose
+must be valid; one that an agent happens to send is hashed where it does not fit. Where nothing is found,
+an id is derived from the first user message.
 
-Most requests are identified by their head alone: `from_head` first, then `identify` with the body.
+Most requests are identified by their head alone: `from_head` first, then `identify` with what
+`identify_body` read of the body.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any, Literal
-
-import msgspec
+from typing import Any
 
 from modegate.core.endpoints import Endpoint, Kind
 from modegate.core.errors import BadSession, DialectName
 from modegate.core.headers import Headers, get_one
+from modegate.core.identify_body import BodyFields
+from modegate.core.identify_sources import GIVEN, PREVIOUS, Source, of_parent, of_session
 from modegate.core.ids import (
     Lane,
     SessionId,
@@ -32,38 +29,16 @@ from modegate.core.ids import (
     parse_session_id,
 )
 from modegate.core.policy import Sessions
-from modegate.core.reminders import plain, plain_parts
-
-DEFAULT_IDENTIFY = (
-    "path",
-    "header:x-modegate-session",
-    "header:x-claude-code-session-id",
-    "header:session-id",
-    "header:x-session-id",
-    "header:x-session-affinity",
-    "header:x-affinity",
-    "body:metadata.user_id",
-    "body:metadata.session_id",
-    "body:metadata.sessionId",
-    "body:prompt_cache_key",
-    "body:conversation",
-    "body:conversation.id",
-)
-DEFAULT_PARENT = ("header:x-parent-session-id", "header:x-codex-parent-thread-id")
-
-GIVEN = ("path", "header:x-modegate-session")
-"""Sources that are set on purpose: what they hold must be a valid session id."""
+from modegate.core.reminders import plain
 
 AGENT_LIMIT = 120
 """Characters kept of a `user-agent`; the longest measured has 95."""
 
-# A title writer of the OpenCode family names the session it works for.
-_TITLE = "title-"
-_TITLED = ("header:x-session-id", "header:x-session-affinity")
+PREVIOUS_LIMIT = 256
+"""Characters of a response's id; those of providers have some 55."""
 
 _THREADS = (b"x-claude-code-agent-id", b"thread-id")
-
-_OLD_USER_ID = re.compile(r"user_.*_session_([^_]+)\Z", re.DOTALL)
+"""Where an agent names the part of it that asks: the main loop, a sub-agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +48,6 @@ class Head:
     method: str
     endpoint: Endpoint
     headers: Headers
-
-
-@dataclass(frozen=True, slots=True)
-class BodyFields:
-    """What of a body tells one session from another."""
-
-    top: Mapping[str, Any] = field(default_factory=dict)
-    """Those top-level fields that a source names, decoded."""
-    first_user_text: str = ""
-    """The first user message's own words, see `modegate.core.reminders`."""
-    unread: str = ""
-    """SHA-256 of a body that is no JSON object, so that it is taken for no other conversation; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,40 +63,9 @@ class Identified:
     agent: str
     disagree: tuple[str, ...] = ()
     """Further sources that were looked at and name another session; worth a line in the log."""
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """One place where an id may be."""
-
-    text: str
-    kind: Literal["path", "header", "body"]
-    name: bytes = b""
-    """Of a header, in lower case."""
-    keys: tuple[str, ...] = ()
-    """Of a body field, from the top level inwards."""
-
-    @classmethod
-    def parse(cls, text: str) -> Source:
-        """Read an entry of `sessions.identify` or `sessions.parent`.
-
-        Raises:
-            ValueError: it is none of `path`, `header:NAME` and `body:dotted.path`.
-        """
-        kind, _, name = text.partition(":")
-        if text == "path":
-            return cls(text, "path")
-        if kind == "header" and re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
-            return cls(f"header:{name.lower()}", "header", name=name.lower().encode())
-        if kind == "body" and all(keys := tuple(name.split("."))):
-            return cls(text, "body", keys=keys)
-        raise ValueError(f"{text!r} is not `path`, `header:NAME` or `body:dotted.path`")
-
-
-@lru_cache(maxsize=64)
-def sources(entries: tuple[str, ...]) -> tuple[Source, ...]:
-    """Read a whole list; raises ValueError as `Source.parse` does."""
-    return tuple(Source.parse(entry) for entry in entries)
+    previous: str | None = None
+    """Where the id is derived: the earlier answer (`previous_response_id`) that the request goes on from. The
+    session to which that answer was given, if it is known, is the better one."""
 
 
 def from_head(head: Head, sessions: Sessions, tenant: Tenant) -> Identified | None:
@@ -143,10 +75,10 @@ def from_head(head: Head, sessions: Sessions, tenant: Tenant) -> Identified | No
         BadSession: an id that was given is malformed, or the header that names the session disagrees
             with itself.
     """
-    if any(source.kind == "body" for source in sources(sessions.parent or DEFAULT_PARENT)):
+    if any(source.kind == "body" for source in of_parent(sessions)):
         return None  # a parent that is overlooked would be a way out of its mode
     seen = _Seen.of(head, None)
-    found = _find(seen, sources(sessions.identify or DEFAULT_IDENTIFY))
+    found = _find(seen, of_session(sessions))
     return _identified(seen, sessions, tenant, found) if found else None
 
 
@@ -157,19 +89,16 @@ def identify(head: Head, body: BodyFields, sessions: Sessions, tenant: Tenant) -
         BadSession: as `from_head`; or there is no id and the policy rejects such requests.
     """
     seen = _Seen.of(head, body)
-    found = _find(seen, sources(sessions.identify or DEFAULT_IDENTIFY))
+    found = _find(seen, of_session(sessions))
     if found is None and sessions.when_missing == "reject" and head.endpoint.kind != Kind.HARMLESS:
         raise BadSession(
             "this request names no session and the policy rejects such requests: put the session into "
             "the base URL, /s/SESSION/v1, or send the header x-modegate-session"
         )
-    return _identified(seen, sessions, tenant, found or _derive(head, body, tenant))
-
-
-def body_names(sessions: Sessions) -> frozenset[str]:
-    """Give the top-level fields that `body_fields` has to decode for this policy."""
-    entries = (sessions.identify or DEFAULT_IDENTIFY) + (sessions.parent or DEFAULT_PARENT)
-    return frozenset(source.keys[0] for source in sources(entries) if source.keys)
+    if found is not None:
+        return _identified(seen, sessions, tenant, found)
+    derived = _identified(seen, sessions, tenant, _derive(head, body, tenant))
+    return replace(derived, previous=_previous(body))
 
 
 def lane(dialect: DialectName, has_tools: bool, first_user_text: str, headers: Headers) -> Lane:
@@ -238,15 +167,13 @@ def _ids(seen: _Seen, source: Source) -> list[SessionId]:
         return []
     if source.text in GIVEN:
         return list(dict.fromkeys(parse_session_id(text) for text in raw))
-    return list(dict.fromkeys(_fitting(text) for text in raw if text.strip()))
+    found = (source.id_in(text) for text in raw)
+    return list(dict.fromkeys(_fitting(text) for text in found if text and text.strip()))
 
 
 def _raw(seen: _Seen, source: Source) -> list[str]:
     if source.kind == "header":
-        values = [_text(value) for value in seen.lines.get(source.name, ())]
-        if values and source.text in _TITLED:
-            values = [value.removeprefix(_TITLE) for value in values]
-        return values
+        return [_text(value) for value in seen.lines.get(source.name, ())]
     if source.kind == "path":
         return [seen.path] if seen.path is not None else []
     value = _look_up(seen.body.top, source.keys) if seen.body else None
@@ -257,22 +184,12 @@ def _look_up(top: Mapping[str, Any], keys: tuple[str, ...]) -> str | None:
     value: Any = top
     for key in keys:
         value = value.get(key) if isinstance(value, Mapping) else None
-    if not isinstance(value, str):
-        return None
-    return _session_of_user_id(value) if keys == ("metadata", "user_id") else value
+    return value if isinstance(value, str) else None
 
 
-def _session_of_user_id(user_id: str) -> str | None:
-    """Read Claude Code's `metadata.user_id`: JSON text with `session_id`, or the older `user_…_session_…`."""
-    old = _OLD_USER_ID.fullmatch(user_id)
-    if old:
-        return old[1]
-    try:
-        fields = msgspec.json.decode(user_id)
-    except (ValueError, RecursionError):
-        return None
-    session = fields.get("session_id") if isinstance(fields, dict) else None
-    return session if isinstance(session, str) else None
+def _previous(body: BodyFields) -> str | None:
+    value = body.top.get(PREVIOUS)
+    return value if isinstance(value, str) and 0 < len(value) <= PREVIOUS_LIMIT else None
 
 
 def _derive(head: Head, body: BodyFields, tenant: Tenant) -> _Found:
@@ -296,7 +213,7 @@ def _identified(seen: _Seen, sessions: Sessions, tenant: Tenant, found: _Found) 
 
 
 def _parent(seen: _Seen, sessions: Sessions, own: SessionId) -> SessionId | None:
-    for source in sources(sessions.parent or DEFAULT_PARENT):
+    for source in of_parent(sessions):
         for parent in _ids(seen, source):
             if parent != own:
                 return parent
@@ -321,59 +238,3 @@ def _fitting(raw: str) -> SessionId:
 
 def _hash(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-# Reading a body ----------------------------------------------------------------------------------
-
-_UNREADABLE = (ValueError, RecursionError)
-_DEFAULT_NAMES = body_names(Sessions())
-
-_decode_top = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_decode_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
-
-
-def body_fields(body: bytes, names: frozenset[str] = _DEFAULT_NAMES) -> BodyFields:
-    """Read of a chat completions body what `identify` and `lane` need, and no more.
-
-    Never raises: a body may be malformed and is still passed on in the default mode. What cannot be
-    read counts as absent.
-    """
-    for read in (_read_raw, _read_whole):
-        try:
-            return read(body, names)
-        except _UNREADABLE:
-            continue
-    return BodyFields(unread=sha256(body).hexdigest())
-
-
-def _read_raw(body: bytes, names: frozenset[str]) -> BodyFields:
-    """Decode little: a long history is scanned, not built."""
-    top = _decode_top(body)
-    fields = {name: msgspec.json.decode(top[name]) for name in names if name in top}
-    messages = _decode_list(top.get("messages", b"[]"))
-    return BodyFields(fields, _first_user_text(msgspec.json.decode(raw) for raw in messages))
-
-
-def _read_whole(body: bytes, names: frozenset[str]) -> BodyFields:
-    """Read what msgspec refuses and upstreams may accept, such as half a surrogate pair or a NaN."""
-    top = json.loads(body)
-    if not isinstance(top, dict):
-        raise ValueError("not a JSON object")  # noqa: TRY004 -- unreadable, like all else here
-    fields = {name: top[name] for name in names if name in top}
-    messages = top.get("messages")
-    return BodyFields(fields, _first_user_text(messages if isinstance(messages, list) else []))
-
-
-def _first_user_text(messages: Iterable[Any]) -> str:
-    for message in messages:
-        if isinstance(message, dict) and message.get("role") == "user":
-            return _words(message.get("content"))
-    return ""
-
-
-def _words(content: Any) -> str:
-    if isinstance(content, str):
-        return plain(content)
-    parts = content if isinstance(content, list) else []
-    texts = (part.get("text") for part in parts if isinstance(part, dict))
-    return plain_parts(text for text in texts if isinstance(text, str))

@@ -24,6 +24,8 @@ from modegate.core.errors import (
     error_json,
 )
 from modegate.core.exchange import Exchange, StepRequest
+from modegate.core.identify_body import BodyFields, body_fields
+from modegate.core.identify_sources import body_names
 from modegate.core.ids import LOCAL, StepId
 from modegate.core.standing import Standing
 from modegate.server.approvals import Approvals
@@ -133,10 +135,10 @@ class Step:
         found = identify.from_head(head, sessions, LOCAL)
         if found is not None:
             return found
-        fields = identify.BodyFields()
+        fields = BodyFields()
         if endpoint.kind is not Kind.HARMLESS:
             body = self._plain(await self._whole_body())
-            fields = identify.body_fields(body, identify.body_names(sessions))
+            fields = body_fields(body, body_names(sessions), endpoint.dialect)
         return identify.identify(head, fields, sessions, LOCAL)
 
     async def _whole_body(self) -> bytes:

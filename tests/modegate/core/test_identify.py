@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,17 +16,15 @@ from modegate.core.errors import BadSession
 from modegate.core.headers import Headers
 from modegate.core.identify import (
     AGENT_LIMIT,
-    DEFAULT_IDENTIFY,
-    BodyFields,
+    PREVIOUS_LIMIT,
     Head,
     Identified,
-    Source,
-    body_fields,
-    body_names,
     from_head,
     identify,
     lane,
 )
+from modegate.core.identify_body import BodyFields, body_fields
+from modegate.core.identify_sources import DEFAULT_IDENTIFY, body_names
 from modegate.core.ids import LOCAL, SessionKey, Tenant, fits_session_id
 from modegate.core.policy import Sessions
 
@@ -65,6 +64,12 @@ def user(*parts: str) -> dict[str, Any]:
             id="claude",
         ),
         pytest.param(head(session_id=UUID, thread_id="t"), UUID, "header:session-id", id="codex"),
+        pytest.param(
+            head(x_codex_turn_metadata=json.dumps({"session_id": UUID, "turn_id": "t"})),
+            UUID,
+            "header:x-codex-turn-metadata",
+            id="codex-turn-metadata",
+        ),
         pytest.param(
             head(x_session_id="ses_dd5", x_session_affinity="ses_dd5"),
             "ses_dd5",
@@ -125,6 +130,12 @@ def test_the_head_alone_identifies_known_agents(request_head: Head, session: str
             "m2",
             "body:metadata.sessionId",
             id="user-id-is-other-json",
+        ),
+        pytest.param(
+            {"client_metadata": {"session_id": UUID}},
+            UUID,
+            "body:client_metadata.session_id",
+            id="codex-client-metadata",
         ),
         pytest.param({"prompt_cache_key": UUID}, UUID, "body:prompt_cache_key", id="openhands"),
         pytest.param({"conversation": "conv_1"}, "conv_1", "body:conversation", id="conversation"),
@@ -216,19 +227,6 @@ def test_the_policy_can_name_other_sources() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "paths", "path:x", "header", "header:", "header:a b", "body:", "body:a..b", "cookie:a"],
-)
-def test_an_unknown_source_is_an_error(text: str) -> None:
-    with pytest.raises(ValueError, match="is not `path`"):
-        Source.parse(text)
-
-
-def test_every_default_source_can_be_read() -> None:
-    assert [Source.parse(entry).text for entry in DEFAULT_IDENTIFY] == list(DEFAULT_IDENTIFY)
-
-
-@pytest.mark.parametrize(
     ("lines", "parent"),
     [
         pytest.param({"x_session_id": "c", "x_parent_session_id": "p"}, "p", id="opencode-task"),
@@ -306,9 +304,13 @@ def test_what_agents_wrap_around_the_words_does_not_count(parts: list[str]) -> N
     assert of_body(user(*parts)).key == of_body(user("Fix it")).key
 
 
-def test_a_reminder_that_is_not_closed_is_text() -> None:
-    text = "a <system-reminder> b" * 1000
-    assert body_fields(json.dumps(user(text)).encode()).first_user_text == text
+def test_an_unreadable_body_is_a_conversation_of_its_own() -> None:
+    found = identify(head(), body_fields(b"[]"), DEFAULT, LOCAL)
+    assert found.derived
+    assert found.key not in (
+        of_body({}).key,
+        identify(head(), body_fields(b"["), DEFAULT, LOCAL).key,
+    )
 
 
 def test_B132_other_words_are_another_session() -> None:
@@ -324,76 +326,34 @@ def test_B132_other_words_are_another_session() -> None:
     assert other_api.key.session != one.key.session
 
 
+@pytest.mark.parametrize(
+    ("value", "previous"),
+    [
+        ("resp_1", "resp_1"),
+        ("r" * PREVIOUS_LIMIT, "r" * PREVIOUS_LIMIT),
+        ("r" * (PREVIOUS_LIMIT + 1), None),
+        ("", None),
+        (None, None),
+        (["resp_1"], None),
+    ],
+)
+def test_where_nothing_else_is_found_the_earlier_answer_is_named(
+    value: Any, previous: str | None
+) -> None:
+    found = of_body({"previous_response_id": value})
+    assert (found.previous, found.derived) == (previous, True)
+
+
+def test_an_id_goes_before_an_earlier_answer() -> None:
+    body = {"previous_response_id": "resp_1", "prompt_cache_key": "k"}
+    assert (of_body(body).key.session, of_body(body).previous) == ("k", None)
+
+
 def test_a_request_without_an_id_can_be_rejected() -> None:
     with pytest.raises(BadSession, match=r"/s/SESSION/v1.*x-modegate-session"):
         identify(head(), BodyFields({}, "hello"), REJECT, LOCAL)
     models = Head("GET", classify("GET", b"/v1/models"), [])
     assert identify(models, BodyFields(), REJECT, LOCAL).derived
-
-
-# Bodies ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("body", "text"),
-    [
-        pytest.param(b'{"messages": [{"role": "user", "content": "hi"}]}', "hi", id="text"),
-        pytest.param(b'{"messages": [{"role": "system", "content": "x"}]}', "", id="no-user"),
-        pytest.param(b'{"messages": "hi"}', "", id="not-a-list"),
-        pytest.param(b'{"messages": [1, null, {"role": "user"}]}', "", id="no-content"),
-        pytest.param(
-            b'{"messages": [{"role": "user", "content": [1, {"type": "image_url"}, {"text": 2}]}]}',
-            "",
-            id="no-text",
-        ),
-        pytest.param(b"{}", "", id="no-messages"),
-        pytest.param(
-            b'{"messages": [{"role": "user", "content": "hi"}, {"role": "tool", "content": "\\ud83d"}]}',
-            "hi",
-            id="half-a-surrogate-pair",
-        ),
-        pytest.param(
-            b'{"temperature": NaN, "messages": [{"role": "user", "content": "hi"}]}', "hi", id="nan"
-        ),
-    ],
-)
-def test_a_readable_body(body: bytes, text: str) -> None:
-    fields = body_fields(body)
-    assert (fields.first_user_text, fields.unread) == (text, "")
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        b"[]",
-        b"null",
-        b'{"messages": [',
-        b'{"metadata": "\xff"}',
-        b'{"a": ' + b"[" * 100_000 + b"}",
-        b"\x28\xb5\x2f\xfd",
-        b'{"n": ' + b"1" * 5_000 + b', "messages": NaN}',
-    ],
-    ids=["empty", "list", "null", "cut", "utf-8", "deep", "zstd", "long-number"],
-)
-def test_an_unreadable_body_is_a_conversation_of_its_own(body: bytes) -> None:
-    fields = body_fields(body)
-    assert fields == BodyFields(unread=sha256(body).hexdigest())
-    found = identify(head(), fields, DEFAULT, LOCAL)
-    assert found.derived
-    assert found.key != of_body({}).key
-
-
-def test_only_the_fields_that_a_source_names_are_decoded() -> None:
-    body = b'{"metadata": {"a": 1}, "prompt_cache_key": "k", "user": "u", "tools": []}'
-    assert body_fields(body).top == {"metadata": {"a": 1}, "prompt_cache_key": "k"}
-    assert body_names(Sessions(identify=("path",))) == frozenset()
-    assert body_names(Sessions(parent=("body:user",))) == {
-        "metadata",
-        "prompt_cache_key",
-        "conversation",
-        "user",
-    }
 
 
 # Lanes -------------------------------------------------------------------------------------------
@@ -423,9 +383,104 @@ def test_B131_sub_agents_of_one_session_have_their_own_lanes() -> None:
     assert lane("messages", True, "main", []) != lane("messages", True, "child", [])
 
 
+# As it was measured -----------------------------------------------------------------------------
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "identify.jsonl"
+RECORDED: dict[str, Any] = {
+    one["what"]: one for one in map(json.loads, GOLDEN.read_text("utf-8").splitlines())
+}
+"""What agents sent, as far as it names a session, a lane or the first words; prose is cut."""
+
+MEASURED = {
+    # what: source, session, parent
+    "claude-normal": (
+        "header:x-claude-code-session-id",
+        "77210cd5-3daa-4afd-9a77-e050dc70eb7f",
+        None,
+    ),
+    "claude-subagent-child": (
+        "header:x-claude-code-session-id",
+        "01e627fe-84c1-4983-873a-6d0e28b11a32",
+        None,
+    ),
+    "claude-tui_plan": (
+        "header:x-claude-code-session-id",
+        "cd77e019-affb-4514-8955-9b727ebe7097",
+        None,
+    ),
+    "codex-normal": ("header:session-id", "01a22a24-d1d4-7a81-b54a-ba6a0ce9b09d", None),
+    "codex-subagent-child": ("header:session-id", "01a22a3a-a32e-7983-b48e-0048e8a5ee98", None),
+    "codex-subagent56-child": ("header:session-id", "01a22a3a-a716-7993-9280-5fb1b59c9644", None),
+    "codex-resume": ("header:session-id", "01a22a26-0efc-79e1-9af9-cbdaef232222", None),
+    "opencode-normal": ("header:x-session-id", "ses_dd5d989ffffeWzbXTPEYbiqtBk", None),
+    "opencode-openai": ("header:x-session-id", "ses_dd5c584c0ffeTsLNc5dHMArPcG", None),
+    "opencode-anthropic": ("header:x-session-id", "ses_dd5c56f2cffe1oqQ73cXemBH4K", None),
+    "opencode-subagent-child": (
+        "header:x-session-id",
+        "ses_dd5d746b3ffe2lX7dgTNUIxMnP",
+        "ses_dd5d7502bffeYZgEsfaUDwBCcu",
+    ),
+    "kilo-normal-title": ("header:x-session-id", "ses_dd5d4249bffeFbOPj9U9KToy40", None),
+    "kilo-subagent-child": (
+        "header:x-session-id",
+        "ses_dd5c4e8dcffejpiSrwNvi9fTpO",
+        "ses_dd5c50e15ffeN9xA2d8fVqzggQ",
+    ),
+    "vibe-normal": ("header:x-affinity", "76752121-e1b2-53ad-f17f-501ac50df426", None),
+    "openhands-normal": ("body:prompt_cache_key", "23d3e74f-d11f-45be-ba9b-321283328bb3", None),
+    "pi-responses": ("header:session-id", "01a22a2c-2869-762f-a1c2-352676db4083", None),
+    "copilot-responses": ("body:prompt_cache_key", "01034927c26d66e372594e5321c65de0", None),
+    "deepagents-normal": ("body:prompt_cache_key", "01a22a40-27d9-715d-9577-e75d6b63bd2d", None),
+}
+NAMELESS = sorted(RECORDED.keys() - MEASURED.keys())
+
+
+def recorded(what: str) -> tuple[Identified, Head, str]:
+    """Identify a recorded request; give its head and first words too."""
+    one = RECORDED[what]
+    lines = [(name.encode(), value.encode()) for name, value in one["headers"]]
+    request_head = Head("POST", classify("POST", one["path"].encode()), lines)
+    fields = body_fields(json.dumps(one["body"]).encode(), dialect=request_head.endpoint.dialect)
+    found = identify(request_head, fields, DEFAULT, LOCAL)
+    return found, request_head, fields.first_user_text
+
+
+@pytest.mark.parametrize("what", MEASURED)
+def test_what_agents_send_names_their_session(what: str) -> None:
+    found, _, _ = recorded(what)
+    assert (found.how, found.key.session, found.parent) == MEASURED[what]
+    assert not found.disagree
+
+
+@pytest.mark.parametrize("what", NAMELESS)
+def test_agents_without_an_id_keep_the_one_that_is_derived(what: str) -> None:
+    found, _, words = recorded(what)
+    assert found.derived
+    assert "read README.md then create hello.txt" in words
+    first = what.removesuffix("-later").replace("-plan", "-normal")
+    assert found.key == recorded(first)[0].key
+
+
+@pytest.mark.parametrize(
+    ("what", "expected"),
+    [
+        ("claude-subagent-child", "a07cfee82597133c2"),
+        ("codex-normal", "01a22a24-d1d4-7a81-b54a-ba6a0ce9b09d"),
+        ("codex-subagent-child", "01a22a3a-a3e9-75c0-9733-7f64afb957dc"),
+    ],
+)
+def test_lanes_are_the_agents_own_threads(what: str, expected: str) -> None:
+    found, request_head, words = recorded(what)
+    named = lane(request_head.endpoint.dialect, True, words, request_head.headers)
+    assert named == expected
+    assert (str(named) != found.key.session) is what.endswith("-child")
+
+
 # Anything ----------------------------------------------------------------------------------------
 
-_names = st.sampled_from([s.partition(":")[2].encode() for s in DEFAULT_IDENTIFY[1:7]])
+_names = st.sampled_from(
+    [s.partition(":")[2].encode() for s in DEFAULT_IDENTIFY if s.startswith("header:")]
+)
 _headers: st.SearchStrategy[Headers] = st.lists(
     st.tuples(_names | st.just(b"x-parent-session-id"), st.binary(max_size=12)), max_size=4
 )
