@@ -5,13 +5,12 @@ Shared by the streamed form (`delta`) and the whole one (`message`).
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import msgspec
 
+from modegate.core.dialects.strict import MAX_DEPTH, check_objects, decode_object, spells_calls
 from modegate.core.errors import AnswerUnreadable
-from modegate.core.spans import without_lone_surrogates
 
 CALL_KEYS = ("tool_calls", "function_call")
 CALL_FINISHES = frozenset({"tool_calls", "function_call", "tool_use"})
@@ -19,14 +18,11 @@ REASONING_KEYS = ("reasoning_content", "reasoning")
 
 MAX_CALLS = 128
 """Calls in one answer, and choices; the API's own limit on parallel calls."""
-MAX_DEPTH = 100
-"""Nesting of what is read strictly; answers need about ten."""
 
 # Keys that decide what a call is. Clients in some languages match keys without regard to case.
 _EXACT = frozenset(
     {"choices", "delta", "message", "function", "custom", "name", "finish_reason", *CALL_KEYS}
 )
-_CALL_LIKE = frozenset({"toolcalls", "toolcall", "functioncall", "functioncalls"})
 # What other APIs call an item that a client would run.
 _CALL_TYPES = frozenset(
     {
@@ -54,12 +50,7 @@ def parse_answer(data: bytes, *, strictly: bool) -> dict[str, Any]:
     Raises:
         AnswerUnreadable: it is none, or leaves a doubt.
     """
-    try:
-        value = _decode(without_lone_surrogates(data))
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise AnswerUnreadable(f"the upstream sent what is not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise AnswerUnreadable("the upstream sent JSON that is not an object")
+    value = decode_object(data)
     if not strictly:
         folded = data.lower()
         # Spelled out: it is done for every frame of every stream.
@@ -69,29 +60,22 @@ def parse_answer(data: bytes, *, strictly: bool) -> dict[str, Any]:
     return value
 
 
-def _strict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise AnswerUnreadable("the upstream sent an object with a duplicate key")
+def _look(found: dict[str, Any]) -> None:
     for key in found:
         folded = key.casefold()
         if folded in _EXACT and key not in _EXACT:
             raise AnswerUnreadable(f"the upstream sent the key {key[:80]!r} in an unknown case")
-        if key not in CALL_KEYS and folded.replace("_", "").replace("-", "") in _CALL_LIKE:
+        if key not in CALL_KEYS and spells_calls(key):
             raise AnswerUnreadable(f"the upstream sent calls under the unknown key {key[:80]!r}")
     kind = found.get("type")
     if isinstance(kind, str) and kind in _CALL_TYPES:
         raise AnswerUnreadable(
             f"the upstream sent an item of type {kind!r}, which this API has not"
         )
-    return found
 
 
 def _check_strictly(data: bytes, value: dict[str, Any]) -> None:
-    try:
-        json.loads(data, object_pairs_hook=_strict)
-    except (ValueError, RecursionError) as error:
-        raise AnswerUnreadable(f"the upstream sent what is not JSON: {error}") from error
+    check_objects(data, _look)
     known = sum(_known_call_keys(choice) for _, choice in choices_of(value))
     if _count_call_keys(value, MAX_DEPTH) != known:
         raise AnswerUnreadable("the upstream sent calls in a place that this API does not have")
