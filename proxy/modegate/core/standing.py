@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from modegate.core import policy as rules
 from modegate.core.errors import BadSession, ModeGone, SessionUnreadable
@@ -57,6 +58,11 @@ class Standing:
         """The text that the model is given: of every mode in force, each once."""
         return "\n\n".join(dict.fromkeys(m.section for m in self._modes() if m.section))
 
+    @property
+    def section_in(self) -> Literal["instructions", "input"]:
+        """Where the section goes in a Responses request: `input` if any mode in force says so."""
+        return "input" if any(m.section_in == "input" for m in self._modes()) else "instructions"
+
     def judge(self, call: ToolCall) -> tuple[Judgement, Force | None]:
         """Give the strictest verdict on a call, and the force it came from; None in the default mode."""
         decided = Judgement(Verdict.RELEASE, "no rule", "no mode is in force")
@@ -70,6 +76,14 @@ class Standing:
     def may_offer(self, name: ToolName) -> bool:
         """Tell whether a tool of this name may be shown to the model."""
         return all(rules.may_offer(mode, name) for mode in self._modes())
+
+    def may_run(self, name: ToolName) -> bool:
+        """Tell whether calls of this name may run that nobody judges: those that the provider runs itself.
+
+        Such a call can wait for no person, and its arguments are not seen before it has run.
+        """
+        call = ToolCall(name, None)
+        return all(rules.judge(mode, call).verdict is Verdict.RELEASE for mode in self._modes())
 
     def _modes(self) -> Iterable[Mode]:
         return {force.mode.id: force.mode for force in self.forces}.values()

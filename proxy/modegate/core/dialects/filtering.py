@@ -34,13 +34,23 @@ def names_of(tools: Sequence[Declared]) -> tuple[ToolName, ...]:
     return tuple(name for tool in tools for name in tool.names)
 
 
-def keep_edits(request: Body, declared: Sequence[Declared], kept: Sequence[Declared]) -> list[Edit]:
-    """Take out of a list what is not kept, and move its cache marker."""
+def keep_edits(
+    request: Body,
+    declared: Sequence[Declared],
+    kept: Sequence[Declared],
+    *,
+    markable: Sequence[Declared] | None = None,
+) -> list[Edit]:
+    """Take out of a list what is not kept, and move its cache marker.
+
+    `markable` are those of the kept that may have one; all unless it is given.
+    """
+    able = kept if markable is None else markable
     starts = {tool.span.start for tool in kept}
     lost = {index for index, tool in enumerate(declared) if tool.span.start not in starts}
     edits = without([tool.span for tool in declared], lost)
-    if lost and kept:
-        edits += _marker_edits(request, [declared[index] for index in sorted(lost)], kept[-1])
+    if lost and able:
+        edits += _marker_edits(request, [declared[index] for index in sorted(lost)], able[-1])
     return edits
 
 

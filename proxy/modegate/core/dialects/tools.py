@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import msgspec
@@ -55,10 +56,26 @@ def spelling(key: str) -> str:
     return key.casefold().replace("_", "").replace("-", "")
 
 
-def tool_names(body: bytes, span: Span) -> tuple[ToolName, ...]:
+def _itself(kind: str) -> Iterable[str]:
+    return (kind,)
+
+
+def tool_names(
+    body: bytes,
+    span: Span,
+    *,
+    plain: frozenset[str] = PLAIN_FIELDS,
+    means: Callable[[str], Iterable[str]] = _itself,
+) -> tuple[ToolName, ...]:
     """Give every name that a tool definition, or a choice of one, carries; duplicate keys included.
 
     A definition is offered only if all of them may be, since servers differ in which one they take.
+
+    Args:
+        body: the request.
+        span: where the definition stands in it.
+        plain: the fields that declare nothing, in the most lenient spelling.
+        means: gives the names for which a type stands that is not the agent's own.
 
     Raises:
         ValueError: it is not an object.
@@ -71,10 +88,10 @@ def tool_names(body: bytes, span: Span) -> tuple[ToolName, ...]:
         elif key == "type":
             kind = _text(body, member.value)
             if kind not in OWN_TYPES:
-                names[kind] = None
+                names.update(dict.fromkeys(means(kind)))
         elif key in OWN_TYPES:
             _add_inner(names, body, member.value)
-        elif key not in PLAIN_FIELDS and not _off(body, member.value):
+        elif key not in plain and not _off(body, member.value):
             names[member.key] = None
     return tuple(ToolName(name) for name in names)
 

@@ -1,0 +1,198 @@
+"""The soft layer for Messages: what the model is shown in a mode, as edits of spans."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from modegate.core import leaving
+from modegate.core.dialects.base import Assembled
+from modegate.core.dialects.filtering import Filtered, exit_edit, keep_edits, names_of
+from modegate.core.dialects.messages import changes, exits, hosted
+from modegate.core.dialects.messages.choice import choice_edits
+from modegate.core.dialects.messages.mcp import Servers
+from modegate.core.dialects.messages.request import MessagesRequest
+from modegate.core.dialects.messages.tools import Tool, may_stay
+from modegate.core.dialects.texts import grow_value
+from modegate.core.errors import BadRequest
+from modegate.core.ids import ToolName
+from modegate.core.leaving import NATIVE
+from modegate.core.policy import EXIT_TOOL
+from modegate.core.spans import Edit, Span, apply, quote, without, without_members
+from modegate.core.standing import Standing
+
+INERT_ENTRY = msgspec.json.encode(
+    {
+        "name": "no_tool_in_this_mode",
+        "description": "No tool can be used in this mode. Calls of this one are refused.",
+        "input_schema": {"type": "object", "properties": {}, "additionalProperties": False},
+    }
+)
+"""Stands in where the API wants a tool and none is left: for calls in the history, beside deferred tools."""
+
+DIRECT = "direct"
+"""In `allowed_callers`: the model itself, and no code at the provider."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The definitions that stay."""
+
+    tools: list[Tool]
+    inline: list[Tool]
+
+    @property
+    def names(self) -> frozenset[ToolName]:
+        """What the model can choose from."""
+        return frozenset(name for tool in self.usable for name in tool.names)
+
+    @property
+    def usable(self) -> list[Tool]:
+        """All but the placeholders."""
+        return [tool for tool in (*self.tools, *self.inline) if not tool.placeholder]
+
+
+def assemble(request: MessagesRequest, standing: Standing, section: str) -> Assembled:
+    """Filter the tools and what refers to them, add the exit tool and the section, if there are any to add.
+
+    Raises:
+        BadRequest: the request asks for something that the provider would run by itself, and that
+            cannot be taken out without changing what is asked; or it can be read in two ways.
+    """
+    servers = Servers(request, standing)
+    hosted.refuse(request, standing, servers)
+    leave = leaving.exit_of(standing)
+    native = exits.bridged(request, leave)
+
+    def stays(tool: Tool) -> bool:
+        if tool.toolset:
+            return servers.toolset_stays(tool.span)
+        return tool is native or (may_stay(tool, standing) and _callable(request, tool, standing))
+
+    # A server's tools cannot be told from a definition within the messages.
+    inline = [tool for tool in request.inline if not tool.toolset or servers.every]
+    kept = _Kept(list(filter(stays, request.tools)), list(filter(stays, inline)))
+    ours = leave is not None and native is None and request.declares_tools
+    tools = _with_exit(request, kept) if ours else _filtered(request, kept)
+    drop = hosted.removable(request, standing, servers) | tools.drop
+    edits = [
+        *without_members(request.members, drop),
+        *tools.edits,
+        *hosted.server_edits(request, servers),
+        *_caller_edits(request, kept, standing),
+        *changes.edits(request, request.messages, _stays(request, kept, standing, servers)),
+    ]
+    if section:
+        edits += section_edits(request, section)
+    name = native.names[0] if native else None
+    return Assembled(apply(request.body, edits), tuple(dict.fromkeys(tools.kept)), name)
+
+
+def _filtered(request: MessagesRequest, kept: _Kept) -> Filtered:
+    """Keep what stays, and see to it that the API has a tool where it wants one."""
+    declared = request.tools
+    names = names_of(kept.usable)
+    if declared and not kept.usable:
+        if not request.holds_tool_blocks:
+            return Filtered([], drop=frozenset({"tools", "tool_choice"}))
+        return Filtered(
+            [exit_edit(declared, INERT_ENTRY, any_kept=False), *choice_edits(request, frozenset())]
+        )
+    edits = choice_edits(request, kept.names) if request.declares_tools else []
+    if not declared:
+        return Filtered(edits, names)
+    loaded = [tool for tool in kept.tools if not tool.deferred]
+    if loaded:
+        return Filtered(
+            [*edits, *keep_edits(request, declared, kept.tools, markable=loaded)], names
+        )
+    # The API refuses a list in which every tool is deferred.
+    return Filtered([*edits, *_beside(request, kept, INERT_ENTRY)], names)
+
+
+def _with_exit(request: MessagesRequest, kept: _Kept) -> Filtered:
+    """Add the exit tool behind what was kept, or in the place of all that was not."""
+    edits = [*choice_edits(request, kept.names), *_beside(request, kept, exits.EXIT_ENTRY)]
+    return Filtered(edits, (*names_of(kept.usable), EXIT_TOOL))
+
+
+def _beside(request: MessagesRequest, kept: _Kept, entry: bytes) -> list[Edit]:
+    """Give the edits that leave what is kept and an entry of ours behind it."""
+    if not request.tools:
+        return [_new_member(request, "tools", b"[" + entry + b"]")]
+    added = exit_edit(request.tools, entry, any_kept=bool(kept.tools))
+    if not kept.tools:
+        return [added]
+    loaded = [tool for tool in kept.tools if not tool.deferred]
+    return [*keep_edits(request, request.tools, kept.tools, markable=loaded), added]
+
+
+def _stays(
+    request: MessagesRequest, kept: _Kept, standing: Standing, servers: Servers
+) -> changes.Stays:
+    gone = request.declared - kept.names
+    starts = {tool.span.start for tool in kept.inline}
+
+    def tool(name: str) -> bool:
+        if name in kept.names:
+            return True
+        # What the agent refers to without declaring it is between it and the API.
+        return name not in gone and name not in NATIVE and standing.may_offer(ToolName(name))
+
+    return changes.Stays(tool, servers.__contains__, lambda span: span.start in starts)
+
+
+def _callers(request: MessagesRequest, tool: Tool) -> list[Span]:
+    return [] if tool.callers is None else request.elements_of(tool.callers)
+
+
+def _callable(request: MessagesRequest, tool: Tool, standing: Standing) -> bool:
+    """Tell whether anything may call a tool that code at the provider calls."""
+    callers = _callers(request, tool)
+    if not callers or standing.may_run(hosted.CODE):
+        return True
+    return any(request.decode(span) == DIRECT for span in callers)
+
+
+def _caller_edits(request: MessagesRequest, kept: _Kept, standing: Standing) -> list[Edit]:
+    """Leave the model itself as the only caller, where code may not run."""
+    if standing.may_run(hosted.CODE):
+        return []
+    edits: list[Edit] = []
+    for tool in (*kept.tools, *kept.inline):
+        spans = _callers(request, tool)
+        drop = {index for index, span in enumerate(spans) if request.decode(span) != DIRECT}
+        edits += without(spans, drop)
+    return edits
+
+
+def section_edits(request: MessagesRequest, section: str) -> list[Edit]:
+    """Put the section behind the client's own instructions, so that their cached prefix survives.
+
+    Raises:
+        BadRequest: `system` is neither a string nor a list.
+    """
+    span = request.top.get("system")
+    if span is None:
+        return [_new_member(request, "system", quote(section))]
+    if request.text(span) in (b"null", b'""'):
+        return [Edit(*span, quote(section))]
+    grown = grow_value(request, span, section)
+    if grown is None:
+        raise BadRequest("'system' is neither a string nor a list of blocks")
+    return [grown]
+
+
+def _new_member(request: MessagesRequest, key: str, value: bytes) -> Edit:
+    at = request.members[0].start
+    return Edit(at, at, quote(key) + b":" + value + b",")
+
+
+def extend(request: MessagesRequest, turn: Sequence[bytes]) -> bytes:
+    """Add messages, each as JSON, at the end of `messages`."""
+    spans = request.messages
+    at = spans[-1].end if spans else request.top["messages"].start + 1
+    added = b",".join(turn)
+    return apply(request.body, [Edit(at, at, (b"," + added) if spans else added)])

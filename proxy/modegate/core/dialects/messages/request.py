@@ -1,0 +1,88 @@
+"""A Messages request as the gate reads it: where each thing stands, and what tools it names."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from modegate.core.dialects.body import Body
+from modegate.core.dialects.messages import changes
+from modegate.core.dialects.messages.tools import Tool, read_tool
+from modegate.core.dialects.texts import content_text
+
+TOOL_KEYS = frozenset({"messages", "tools", "tool_choice", "mcp_servers"})
+"""Top-level keys that decide what the model may call."""
+
+GATED_KEYS = TOOL_KEYS | {"container", "model", "stream", "system", "thread"}
+
+CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+"""Types of blocks that are calls."""
+
+
+class MessagesRequest(Body):
+    """One request; `messages`, `tools` and `servers` are lists of objects."""
+
+    TOOLS = TOOL_KEYS
+    GATED = GATED_KEYS
+
+    def read(self) -> None:
+        """Find the messages, the tools and the MCP servers."""
+        self.messages = self.objects("messages", required=True)
+        self.tools = [read_tool(self, span) for span in self.objects("tools")]
+        self.servers = self.objects("mcp_servers")
+
+    @cached_property
+    def inline(self) -> list[Tool]:
+        """Tools that are defined within the messages, for a conversation that has begun.
+
+        Raises:
+            BadRequest: they cannot be read in one way.
+        """
+        spans = changes.definitions(self, self.messages)
+        return [read_tool(self, span) for span in spans]
+
+    @cached_property
+    def declared(self) -> frozenset[str]:
+        """Every name under which the agent declares a tool."""
+        return frozenset(name for tool in (*self.tools, *self.inline) for name in tool.names)
+
+    @property
+    def declares_tools(self) -> bool:
+        """Whether it declares any."""
+        return bool(self.tools or self.inline)
+
+    @cached_property
+    def first_user_text(self) -> str:
+        """The first user message's text."""
+        for span in self.messages:
+            if self.role(span) == "user":
+                return content_text(self.decode(span).get("content"))
+        return ""
+
+    @cached_property
+    def history(self) -> list[dict[str, Any]]:
+        """All messages decoded; only for what needs the whole history."""
+        return [self.decode(span) for span in self.messages]
+
+    @cached_property
+    def call_ids(self) -> frozenset[str]:
+        """Ids of calls in the history."""
+        blocks = (block for message in self.history for block in blocks_of(message))
+        return frozenset(str(block.get("id")) for block in blocks if block.get("type") in CALLS)
+
+    @property
+    def holds_tool_blocks(self) -> bool:
+        """Whether the history holds calls or results, for which the API wants tools to be declared."""
+        return bool(self.call_ids) or any(
+            block.get("type") == "tool_result"
+            for message in self.history
+            for block in blocks_of(message)
+        )
+
+
+def blocks_of(message: dict[str, Any]) -> list[dict[str, Any]]:
+    """Give the content blocks of a history message that have the shape of one."""
+    content = message.get("content")
+    if not isinstance(content, list):
+        return []
+    return [block for block in content if isinstance(block, dict)]
