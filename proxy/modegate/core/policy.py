@@ -95,6 +95,8 @@ class Mode:
     rules: tuple[Rule, ...]
     exit: Exit | None = None
     without_tools: Literal["pass", "guide", "refuse"] = "pass"
+    section_in: Literal["instructions", "input"] = "instructions"
+    """For the Responses API: where the section goes."""
     aliases: tuple[str, ...] = ()
     """Other ids by which ACP clients name it."""
 

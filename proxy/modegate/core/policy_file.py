@@ -48,6 +48,7 @@ MAX_HOPS = 32
 _APPROVE = "Approve"
 _WHEN_MISSING = ("derive", "reject")
 _WITHOUT_TOOLS = ("pass", "guide", "refuse")
+_SECTION_IN = ("instructions", "input")
 
 
 def parse(text: str | bytes) -> Policy:
@@ -138,6 +139,7 @@ def _mode(place: Place, mode_id: ModeId, known: Collection[str], taken: set[str]
         rules=tools.rules if tools is not None else (),
         exit=leave,
         without_tools=_without_tools(keys.get("without_tools")),
+        section_in=_section_in(keys.get("section_in")),
         aliases=aliases(keys["aliases"], taken) if "aliases" in keys else (),
     )
 
@@ -145,6 +147,11 @@ def _mode(place: Place, mode_id: ModeId, known: Collection[str], taken: set[str]
 def _without_tools(place: Place | None) -> Literal["pass", "guide", "refuse"]:
     word = choice(place, _WITHOUT_TOOLS) if place is not None else None
     return cast("Literal['pass', 'guide', 'refuse']", word or "pass")
+
+
+def _section_in(place: Place | None) -> Literal["instructions", "input"]:
+    word = choice(place, _SECTION_IN) if place is not None else None
+    return cast("Literal['instructions', 'input']", word or "instructions")
 
 
 def _exit_to(mode: ModeId) -> Exit:

@@ -10,7 +10,16 @@ from modegate.core.places import Place, suggestion
 
 KEYS: dict[str, tuple[str, ...]] = {
     "": ("version", "modes", "sessions", "limits", "narrate", "control"),
-    "modes.*": ("name", "description", "section", "tools", "exit", "without_tools", "aliases"),
+    "modes.*": (
+        "name",
+        "description",
+        "section",
+        "section_in",
+        "tools",
+        "exit",
+        "without_tools",
+        "aliases",
+    ),
     "modes.*.tools[]": ("allow", "ask", "deny", "when"),
     "modes.*.tools[].when.*": ("equals", "one_of", "glob"),
     "modes.*.exit": ("to", "options", "native"),

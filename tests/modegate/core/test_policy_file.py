@@ -43,6 +43,7 @@ modes:
         when: {path: {glob: "src/*"}}
     exit: {options: [{label: Go, to: default}, {label: Review, to: review}], native: false}
     without_tools: guide
+    section_in: input
   review: {section: s, tools: [read]}
 sessions:
   identify: [path, "header:X-My-Session", "body:metadata.session_id"]
@@ -74,6 +75,8 @@ def test_every_key_is_read() -> None:
     assert (plan.id, plan.name, plan.description) == ("plan", "Plan", "Look, do not touch.")
     assert plan.section == "You are in plan mode; call exit_plan_mode.\n"
     assert plan.without_tools == "guide"
+    assert plan.section_in == "input"
+    assert policy.modes["review"].section_in == "instructions"  # type: ignore[index]  # the same
     one_of = Condition(one_of=(1, "two", True, None, -0.5))
     assert plan.rules == (
         Rule(Effect.ALLOW, "read", at=0),
@@ -214,6 +217,8 @@ log: redis
         (with_tools("[{deny: exit_plan_mode}]"), "modes.plan.tools[0]", 1, "only be named alone"),
         (in_mode("without_tools: maybe"), "modes.plan.without_tools", 5, "must be one of"),
         (in_mode("without_tools: [a]"), "modes.plan.without_tools", 5, "must be a string"),
+        (in_mode("section_in: system"), "modes.plan.section_in", 5, "must be one of"),
+        (in_mode("section_in: [a]"), "modes.plan.section_in", 5, "must be a string"),
         (in_mode("exit: yes"), "modes.plan.exit", 5, "must be a mapping"),
         (in_mode("exit: {native: yes}"), "modes.plan.exit.native", 5, "must be true or false"),
         (in_mode("exit: {to: [a]}"), "modes.plan.exit.to", 5, "must be a string"),

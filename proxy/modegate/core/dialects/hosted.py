@@ -55,6 +55,7 @@ PROVIDER_RUNS = {
     "plugins": "plugins",
     # The answer is fetched later, by a way that is not gated: OpenAI, xAI.
     "background": "background",
+    "background_options": "background",
     "deferred": "background",
 }
 """Key to tool name; removed unless the policy allows the tool of that name."""
@@ -129,7 +130,7 @@ def removable(request: Body, standing: Standing) -> set[str]:
         member.key
         for member in request.members
         if (name := _RUNS.get(spelling(member.key))) is not None
-        and not standing.may_offer(ToolName(name))
+        and not standing.may_run(ToolName(name))
         and request.text(member.value) not in (b"null", b"false")
     }
 
@@ -193,13 +194,13 @@ def _refuse_carried(
 
 def _refuse_key(key: str, value: Any, standing: Standing, names: dict[str, str]) -> None:
     name = names.get(spelling(key))
-    if name is not None and value not in (None, False) and not standing.may_offer(ToolName(name)):
+    if name is not None and value not in (None, False) and not standing.may_run(ToolName(name)):
         _refuse(repr(key), name, standing)
 
 
 def _refuse_model(model: str, standing: Standing) -> None:
     for pattern, name in MODELS_RUN:
-        if glob_matches(pattern, model.casefold()) and not standing.may_offer(ToolName(name)):
+        if glob_matches(pattern, model.casefold()) and not standing.may_run(ToolName(name)):
             _refuse(f"the model {model!r}", name, standing)
 
 

@@ -1,0 +1,79 @@
+"""What in the history of a Responses request makes the provider act, or declares tools where none belong."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from modegate.core.dialects.responses.request import CARRIES_TOOLS, Item, ResponsesRequest
+from modegate.core.dialects.responses.tools import MCP, mcp_name
+from modegate.core.dialects.tools import spelling
+from modegate.core.errors import BadRequest
+from modegate.core.standing import Standing
+
+APPROVES = "mcp_approval_response"
+ASKED = "mcp_approval_request"
+
+ELSEWHERE = frozenset(
+    {"customtools", "functioncall", "functiondeclarations", "functions", "messages", "toolconfig"}
+)
+"""Keys of other APIs, as `spelling` gives them, that servers which translate could take tools from."""
+
+_APPROVAL_KEYS = frozenset({"type", "id", "approve", "approval_request_id", "reason"})
+_DECLARE = ELSEWHERE | {"tools"}
+
+
+def refuse(request: ResponsesRequest, standing: Standing) -> None:
+    """Refuse what cannot be taken out without asking for something else.
+
+    Raises:
+        BadRequest: naming what it is.
+    """
+    for member in request.members:
+        if spelling(member.key) in ELSEWHERE and request.text(member.value) not in _EMPTY:
+            raise BadRequest(
+                f"the key {member.key!r} is not one of this API's, and in mode {standing.label!r} tools may "
+                "only stand in 'tools'"
+            )
+    for number, item in enumerate(request.items):
+        _refuse_tools(number, item, standing)
+        if item.kind == APPROVES:
+            _refuse_approval(request, number, item, standing)
+
+
+_EMPTY = frozenset({b"null", b"[]", b"{}"})
+
+
+def _refuse_tools(number: int, item: Item, standing: Standing) -> None:
+    for key in item.keys:
+        if (key != "tools" or item.kind not in CARRIES_TOOLS) and spelling(key) in _DECLARE:
+            raise BadRequest(
+                f"input[{number}] declares tools in {key!r}; in mode {standing.label!r} they must stand in "
+                "the request's own 'tools' or in an 'additional_tools' item"
+            )
+
+
+def _refuse_approval(
+    request: ResponsesRequest, number: int, item: Item, standing: Standing
+) -> None:
+    """Let an agent approve a call of a remote MCP server only where it needs nobody's approval."""
+    approve, which = (
+        request.member_of(item.span, key) for key in ("approve", "approval_request_id")
+    )
+    declined = approve is not None and request.text(approve) == b"false"
+    if standing.may_run(MCP) or (declined and item.keys <= _APPROVAL_KEYS):
+        return
+    wanted = None if which is None else request.decode(which)
+    asked = [one for one in request.history if one.get("type") == ASKED and one.get("id") == wanted]
+    if len(asked) == 1:
+        name = mcp_name(str(asked[0].get("server_label")), str(asked[0].get("name")))
+        if not standing.may_run(name):
+            _refuse(number, name, standing)
+        return
+    _refuse(number, MCP, standing)
+
+
+def _refuse(number: int, name: str, standing: Standing) -> NoReturn:
+    raise BadRequest(
+        f"input[{number}] lets the provider run a tool of an MCP server, which mode {standing.label!r} does "
+        f"not allow; decline it, or allow the tool {name!r} in policies.yaml"
+    )
