@@ -21,6 +21,7 @@ from modegate.core.policy import (
     When,
 )
 from modegate.core.policy_file import parse
+from modegate.core.policy_schema import KEYS
 from modegate.core.problems import PolicyProblems
 
 FULL = """\
@@ -188,7 +189,7 @@ log: redis
         ("modes.plan.tools[2]", 9, "needs exactly one of allow, ask and deny | a mapping"),
         ("modes.plan.exit.to", 10, "no such mode; known: default, plan | 'nowhere'"),
         ("limits.hops", 11, "must be a whole number in plain decimal | 'many'"),
-        ("log", 12, "unknown key; known: version, modes, sessions, limits, narrate | 'log'"),
+        ("log", 12, f"unknown key; known: {', '.join(KEYS[''])} | 'log'"),
     ]
 
 
