@@ -5,6 +5,7 @@
     │   ├── BadRequest                 bad_request        the gate cannot read the request
     │   ├── BadSession                 bad_session        session id malformed, conflicting or rejected
     │   ├── EndpointNotGated           endpoint_not_gated the gate cannot read this endpoint
+    │   ├── HostNotAllowed             host_not_allowed   sent under another name, or by another site
     │   ├── ModeGone                   mode_gone          the session's mode is no longer in the policy
     │   └── SessionUnreadable          session_unreadable its log holds what this version cannot read
     ├── TooLarge                  413  too_large
@@ -64,6 +65,12 @@ class EndpointNotGated(Refusal):
     """In a mode, a path that the gate cannot read."""
 
     code = "endpoint_not_gated"
+
+
+class HostNotAllowed(Refusal):
+    """A request that would go out with a credential of ours came under another name, or from another site."""
+
+    code = "host_not_allowed"
 
 
 class ModeGone(Refusal):

@@ -19,6 +19,7 @@ from typing import Any, Literal
 from modegate.core.globs import glob_matches
 from modegate.core.ids import DEFAULT_MODE, LOCAL, ModeId, Tenant, ToolName
 from modegate.core.levels import Control
+from modegate.core.upstreams import Route, UpstreamSpec
 
 EXIT_TOOL = ToolName("exit_plan_mode")
 """The tool that asks a person to end the mode; no rule covers it, not even `*`."""
@@ -139,6 +140,8 @@ class Policy:
     limits: Limits = field(default_factory=Limits)
     narrate: bool = True
     """Whether a notice tells the model of a mode change made by a person."""
+    upstreams: Mapping[str, UpstreamSpec] = field(default_factory=dict)
+    routes: tuple[Route, ...] = ()
     control: Control = field(default_factory=Control)
 
     def mode_named(self, name: str) -> ModeId | None:

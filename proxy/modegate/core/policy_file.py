@@ -39,6 +39,7 @@ from modegate.core.policy_schema import (
     size,
     source,
 )
+from modegate.core.policy_upstreams import read_routes, read_upstreams
 from modegate.core.problems import PolicyProblems
 
 VERSION = 1
@@ -73,6 +74,8 @@ def meaning(policy: Policy) -> str:
     content: dict[str, Any] = {"modes": modes, "sessions": policy.sessions, "limits": policy.limits}
     if not policy.narrate:
         content["narrate"] = False
+    if policy.upstreams:
+        content["upstreams"] = [policy.upstreams, policy.routes]
     if policy.control != Control():
         content["control"] = policy.control
     return hashlib.sha256(msgspec.json.encode(content, order="deterministic")).hexdigest()[:16]
@@ -95,12 +98,17 @@ def _policy(root: Place) -> Policy:
     else:
         root.problem("needs the key 'modes'")
     narrate = keys["narrate"].boolean() if "narrate" in keys else True
+    upstreams = read_upstreams(keys["upstreams"]) if "upstreams" in keys else {}
+    if "upstreams" in keys and "routes" not in keys:
+        keys["upstreams"].key_problem("needs routes that lead there; see the key 'routes'")
     return Policy(
         hash="",
         modes=modes,
         sessions=_sessions(keys["sessions"], known) if "sessions" in keys else Sessions(),
         limits=_limits(keys["limits"]) if "limits" in keys else Limits(),
         narrate=narrate is not False,
+        upstreams=upstreams,
+        routes=read_routes(keys["routes"], upstreams) if "routes" in keys else (),
         control=read_control(keys["control"]) if "control" in keys else Control(),
     )
 

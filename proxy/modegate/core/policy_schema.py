@@ -9,7 +9,16 @@ from modegate.core.ids import DEFAULT_MODE, ModeId
 from modegate.core.places import Place, suggestion
 
 KEYS: dict[str, tuple[str, ...]] = {
-    "": ("version", "modes", "sessions", "limits", "narrate", "control"),
+    "": (
+        "version",
+        "modes",
+        "sessions",
+        "limits",
+        "narrate",
+        "control",
+        "upstreams",
+        "routes",
+    ),
     "modes.*": (
         "name",
         "description",
@@ -30,6 +39,24 @@ KEYS: dict[str, tuple[str, ...]] = {
     "control": ("tokens", "acp"),
     "control.tokens[]": ("name", "env", "level", "tenants"),
     "control.acp": ("confirm_loosening",),
+    "upstreams.*": (
+        "url",
+        "litellm",
+        "headers",
+        "key",
+        "timeouts",
+        "pool",
+        "proxy",
+        "ca",
+        "strip_v1",
+        "query",
+    ),
+    "upstreams.*.headers.*": ("env",),
+    "upstreams.*.key": ("env",),
+    "upstreams.*.proxy": ("env",),
+    "upstreams.*.timeouts": ("connect", "read"),
+    "upstreams.*.pool": ("size", "keep_alive"),
+    "routes[]": ("dialect", "model", "upstream"),
 }
 """Every key that the parser knows, by the place it stands in; `docs/policies.md` names each."""
 

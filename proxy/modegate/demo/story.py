@@ -211,7 +211,7 @@ async def _ready(url: str) -> None:
 
 
 async def _told_by(composed: Composed, token: str, folder: Path, *, yes: bool) -> None:
-    upstream = composed.pick("chat")
+    upstream = composed.upstreams.default("chat")
     if not isinstance(upstream, ScriptedUpstream):
         raise TypeError("the demo runs on the scripted model")
     with bind("127.0.0.1", 0) as listener:

@@ -97,6 +97,7 @@ class Policies:
         self._path = path
         self._clock = clock
         self._seen = content.digest()
+        self._adopt: Callable[[Policy], None] = lambda _policy: None
 
     @classmethod
     def load(cls, path: Path, clock: Clock) -> Policies:
@@ -106,6 +107,15 @@ class Policies:
             PolicyProblems: with all that is wrong; nothing should start then.
         """
         return cls(path, clock, _look(path))
+
+    def adopted_by(self, adopt: Callable[[Policy], None]) -> None:
+        """Ask `adopt`, now and on the event loop before each new policy comes into force, to make it work.
+
+        Raises:
+            PolicyProblems: what the policy names is not there; a new policy does not come into force then.
+        """
+        adopt(self.current)
+        self._adopt = adopt
 
     async def watch(self) -> None:
         """Keep up with the file until cancelled."""
@@ -125,6 +135,7 @@ class Policies:
         try:
             # In a thread, since parsing the largest file that is allowed takes a second or two.
             policy = await asyncio.to_thread(content.policy)
+            self._adopt(policy)
         except PolicyProblems as error:
             self._refuse(error.problems)
         else:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
+from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
 from modegate.core import headers as lines
@@ -17,6 +18,7 @@ from modegate.core.errors import (
     BadRequest,
     DialectName,
     EndpointNotGated,
+    HostNotAllowed,
     ModegateError,
     TooLarge,
     UpgradeRequired,
@@ -27,7 +29,9 @@ from modegate.core.exchange import Exchange, StepRequest
 from modegate.core.identify_body import BodyFields, body_fields
 from modegate.core.identify_sources import body_names
 from modegate.core.ids import LOCAL, StepId
+from modegate.core.routes import dialect_of, has_model, model_of_body, model_of_path
 from modegate.core.standing import Standing
+from modegate.server.access import Sites
 from modegate.server.approvals import Approvals
 from modegate.server.clock import Clock
 from modegate.server.drive import Drive, Outside
@@ -40,6 +44,7 @@ from modegate.server.policies import Policies
 from modegate.server.recorder import Recorder
 from modegate.server.sessions import Sessions
 from modegate.server.upstream import Upstream, UpstreamRequest
+from modegate.server.upstreams import Picked, Upstreams
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +56,9 @@ class Reach:
     sessions: Sessions
     recorder: Recorder
     policies: Policies
-    pick: Callable[[DialectName], Upstream]
-    """Gives the upstream of a dialect."""
+    upstreams: Upstreams
+    sites: Sites
+    """Under which names requests are taken that get a credential of ours."""
     dialects: dict[Kind, Dialect]
     """The endpoints that the gate can read."""
     clock: Clock
@@ -117,10 +123,32 @@ class Step:
                 f"session {found.key.session!r} is in mode {standing.label!r}, and modegate cannot gate "
                 f"{scope['method']} {path}; use /v1/chat/completions, or set the mode to default"
             )
-        if dialect is not None and (standing.gated or standing.state.ever_gated):
-            self._outcome = await self._gated(endpoint, dialect, found, standing)
-        else:
-            self._outcome = await self._pass(endpoint)
+        routed = dialect_of(endpoint, self._headers)
+        model = await self._model(endpoint, routed)
+        with self._reach.upstreams.pick(routed, model) as upstream:
+            self._check_site(upstream)
+            if dialect is not None and (standing.gated or standing.state.ever_gated):
+                self._outcome = await self._gated(endpoint, dialect, found, standing, upstream)
+            else:
+                self._outcome = await self._pass(endpoint, upstream)
+
+    async def _model(self, endpoint: Endpoint, dialect: DialectName) -> str | None:
+        """Give the model that the request names, if its upstream depends on that; else nothing is read."""
+        if not self._reach.upstreams.wants_model(dialect):
+            return None
+        named = model_of_path(endpoint.path)
+        if named is not None or not has_model(endpoint, self._headers):
+            return named
+        return model_of_body(self._plain(await self._whole_body()))
+
+    def _check_site(self, upstream: Picked) -> None:
+        """Let no page that found this proxy, by whatever name, use the credential that it adds."""
+        headers = Headers(raw=self._headers)
+        if upstream.adds_credential and self._reach.sites.refusal(headers) is not None:
+            raise HostNotAllowed(
+                "this upstream is given a credential by modegate, so that requests are only taken under "
+                "a name it is known by (see MODEGATE_HOSTS), and from no other site"
+            )
 
     def _check_length(self) -> None:
         length = lines.get_one(self._headers, b"content-length")
@@ -166,7 +194,7 @@ class Step:
         query = self._scope["query_string"]
         return endpoint.path + (b"?" + query if query else b"")
 
-    async def _pass(self, endpoint: Endpoint) -> str:
+    async def _pass(self, endpoint: Endpoint, upstream: Upstream) -> str:
         body: bytes | AsyncIterator[bytes] = b""
         if self._body is not None:
             body = self._body
@@ -180,7 +208,7 @@ class Step:
             lines.request_headers(self._headers),
             body,
         )
-        return await pass_through(self._reach.pick(endpoint.dialect), request, self._tell)
+        return await pass_through(upstream, request, self._tell)
 
     async def _gated(
         self,
@@ -188,6 +216,7 @@ class Step:
         dialect: Dialect,
         found: identify.Identified,
         standing: Standing,
+        upstream: Upstream,
     ) -> str:
         body = await self._whole_body()
         try:
@@ -208,7 +237,7 @@ class Step:
             target=self._target(endpoint),
             method=self._scope["method"],
             send=self._tell,
-            upstream=reach.pick(dialect.name),
+            upstream=upstream,
             log=reach.eventlog,
             folds=reach.folds,
             recorder=reach.recorder,

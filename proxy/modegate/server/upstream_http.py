@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,18 +22,13 @@ import yarl
 from modegate.core.errors import BadRequest
 from modegate.core.headers import Headers, end_to_end, get_all, replace, request_headers
 from modegate.core.target import Base
+from modegate.core.upstreams import CONNECT_TIMEOUT, KEEP_ALIVE, READ_TIMEOUT
 from modegate.server.upstream import UpstreamRequest
 from modegate.server.upstream_failures import failure
 
-CONNECT_TIMEOUT: Final = 10.0
-"""Seconds for name, connection and TLS: short, so that a dead upstream is told soon."""
-READ_TIMEOUT: Final = 900.0
-"""Seconds without a byte. Models think for minutes, so this only ends what has died."""
 RETRY_WITHIN: Final = 1.0
 """Seconds in which a kept connection that was dead already must have shown it. One that dies later may
 have had the request, and the model's work is not to be paid twice."""
-KEPT: Final = 60.0
-"""Seconds that an idle connection is kept; shorter than the idle limits of most servers (75 s for nginx)."""
 HEADER_LIMIT: Final = 64 * 1024
 """Bytes of one header line: some providers put whole policies there; aiohttp's own limit is 8 KiB."""
 SLICE: Final = 256 * 1024
@@ -43,13 +39,31 @@ _RETRIED_BY_AIOHTTP = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELE
 _DEAD = frozenset({errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wiring:
+    """How connections to an upstream are made and kept."""
+
+    size: int = 0
+    """Connections at one time, 0 for no limit; a request that waits for one counts as connecting."""
+    keep_alive: float = KEEP_ALIVE
+    """Seconds that an idle one is kept."""
+    proxy: str | None = None
+    """The proxy's URL, or `none` for no proxy; None: what the environment names."""
+    tls: ssl.SSLContext | None = None
+    """What is trusted; None: what the system trusts."""
+
+
+DIRECT: Final = Wiring()
+
+
 class HttpUpstream:
     """An OpenAI-compatible server, or any other HTTP server, at a base URL."""
 
     def __init__(
         self,
-        base_url: str,
+        base: str | Base,
         *,
+        wiring: Wiring = DIRECT,
         connect_timeout: float = CONNECT_TIMEOUT,
         read_timeout: float = READ_TIMEOUT,
         retry_within: float = RETRY_WITHIN,
@@ -59,10 +73,11 @@ class HttpUpstream:
         Raises:
             ValueError: the URL, or the proxy's, cannot be used.
         """
-        self._base = Base.parse(base_url)
-        url = yarl.URL(base_url)
+        self._base = Base.parse(base) if isinstance(base, str) else base
+        url = yarl.URL(f"{self._base.scheme}://{self._base.authority}")
         self._scheme, self._authority = url.scheme, url.raw_authority
-        self._proxy = _proxy_for(url)
+        self._wiring = wiring
+        self._proxy = _proxy(wiring.proxy, url)
         self._timeout = aiohttp.ClientTimeout(
             total=None, connect=connect_timeout, sock_read=read_timeout
         )
@@ -72,8 +87,8 @@ class HttpUpstream:
     async def send(self, request: UpstreamRequest) -> HttpAnswer:
         """Send a request and give its answer once the head is there.
 
-        A request on a kept connection that turns out to have been dead is sent once more; nothing
-        else is ever sent twice.
+        A request that no connection could be made for is tried once more, and so is one on a kept
+        connection that turns out to have been dead; nothing else is ever sent twice.
 
         Raises:
             BadRequest: the target is no path, or a header is not UTF-8.
@@ -88,7 +103,7 @@ class HttpUpstream:
         head = _head(request)
         try:
             return await self._once(request, url, head)
-        except _StaleConnection:
+        except _NotSent:
             return await self._once(request, url, head, again=True)
 
     async def close(self) -> None:
@@ -118,8 +133,9 @@ class HttpUpstream:
             )
         except (aiohttp.ClientError, OSError) as error:
             soon = loop.time() - attempt.began < self._retry_within
-            if not again and attempt.reused and soon and _may_repeat(request, error):
-                raise _StaleConnection from error
+            stale = attempt.reused and _was_dead(request, error)
+            if not again and soon and (stale or _unconnected(error)):
+                raise _NotSent from error
             raise failure(self._base, error) from error
         return HttpAnswer(self._base, response)
 
@@ -129,7 +145,11 @@ class HttpUpstream:
             trace = aiohttp.TraceConfig()
             trace.on_connection_reuseconn.append(_note_reuse)
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEPT),
+                connector=aiohttp.TCPConnector(
+                    limit=self._wiring.size,
+                    keepalive_timeout=self._wiring.keep_alive,
+                    ssl=self._wiring.tls or True,
+                ),
                 timeout=self._timeout,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 skip_auto_headers=_AUTO_HEADERS,
@@ -197,8 +217,8 @@ def _ends_with_its_connection(response: aiohttp.ClientResponse) -> Iterator[None
             closed.remove_done_callback(lost)
 
 
-class _StaleConnection(Exception):
-    """A kept connection was dead before the request reached anybody."""
+class _NotSent(Exception):
+    """There was no connection, or a kept one was dead before the request reached anybody."""
 
 
 @dataclass(slots=True)
@@ -217,7 +237,19 @@ async def _note_reuse(
     context.trace_request_ctx.reused = True
 
 
-def _may_repeat(request: UpstreamRequest, error: Exception) -> bool:
+def _unconnected(error: Exception) -> bool:
+    """Tell whether there was no connection for a reason that the next attempt may not meet.
+
+    Behind one name there are often several machines, one of which is just being restarted.
+    """
+    if isinstance(error, aiohttp.ClientConnectorDNSError | aiohttp.ClientSSLError):
+        return False
+    return isinstance(error, aiohttp.ClientConnectorError) and not isinstance(
+        error.os_error, ssl.SSLError
+    )
+
+
+def _was_dead(request: UpstreamRequest, error: Exception) -> bool:
     """Tell whether the request is still whole, and no byte of an answer to it came."""
     if not isinstance(request.body, bytes) or request.method in _RETRIED_BY_AIOHTTP:
         return False
@@ -228,6 +260,16 @@ def _may_repeat(request: UpstreamRequest, error: Exception) -> bool:
     return isinstance(error.__cause__, ConnectionResetError) or (
         isinstance(error, aiohttp.ClientOSError) and error.errno in _DEAD
     )
+
+
+def _proxy(given: str | None, url: yarl.URL) -> str | None:
+    if given is None:
+        return _proxy_for(url)
+    if given == "none":
+        return None
+    if yarl.URL(given).scheme not in ("http", "https"):
+        raise ValueError("only http:// and https:// proxies can be used for upstreams")
+    return given
 
 
 def _proxy_for(url: yarl.URL) -> str | None:

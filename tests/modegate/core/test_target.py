@@ -35,10 +35,46 @@ from modegate.core.target import Base
         ("https://h", "//v1/messages", "//v1/messages"),
         ("https://h", "/v10/x", "/v10/x"),
         ("https://h/", "/", "/"),
+        ("https://h/api/v4", "/v1/chat/completions", "/api/v4/chat/completions"),
+        ("https://h/v1beta", "/v1/models", "/v1beta/models"),
+        ("https://h/v1beta/openai", "/v1/models", "/v1beta/openai/v1/models"),
+        ("https://h/v1x", "/v1/models", "/v1x/v1/models"),
     ],
 )
 def test_b122_base_and_path_are_joined_by_the_table(base: str, target: str, expected: str) -> None:
     assert Base.parse(base).join(target.encode()) == expected
+
+
+@pytest.mark.parametrize(
+    ("base", "target", "expected"),
+    [
+        ("https://h/x", "/v1/chat/completions", "/x/chat/completions"),
+        ("https://h/x", "/chat/completions", "/x/chat/completions"),
+        ("https://h/x", "/v10/y", "/x/v10/y"),
+        ("https://h/v1/acme/gw/openai", "/v1/models", "/v1/acme/gw/openai/models"),
+        ("https://h", "/v1/chat/completions?a", "/chat/completions?a"),
+        ("https://h", "/v1", "/"),
+        ("https://h", "/v1?a", "/?a"),
+        ("https://h/v1", "/v1/v1", "/v1/v1"),
+    ],
+)
+def test_v1_is_dropped_where_that_is_asked_for(base: str, target: str, expected: str) -> None:
+    assert Base.parse(base, strip_v1=True).join(target.encode()) == expected
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("/v1/x", "/v1/x?api-version=2024-10-21&a%20b=c%26d"),
+        ("/v1/x?", "/v1/x?&api-version=2024-10-21&a%20b=c%26d"),
+        ("/v1/x?api-version=1", "/v1/x?api-version=1&a%20b=c%26d"),
+        ("/v1/x?my-api-version=1", "/v1/x?my-api-version=1&api-version=2024-10-21&a%20b=c%26d"),
+        ("/v1/x?b=%zz&a%20b=", "/v1/x?b=%zz&a%20b=&api-version=2024-10-21"),
+    ],
+)
+def test_parameters_are_added_that_the_client_did_not_give(target: str, expected: str) -> None:
+    query = (("api-version", "2024-10-21"), ("a b", "c&d"))
+    assert Base.parse("https://h", query=query).join(target.encode()) == expected
 
 
 @pytest.mark.parametrize(

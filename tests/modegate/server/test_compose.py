@@ -78,7 +78,8 @@ async def test_a_given_token_is_not_stored(tmp_path: Path) -> None:
 async def test_the_log_and_all_that_was_built_is_let_go(tmp_path: Path) -> None:
     async with compose(settings_in(tmp_path)) as composed:
         await composed.parts.log.ping()
-        assert [job.name for job in composed.jobs] == ["the policy watcher", "the recorder"]
+        jobs = [job.name for job in composed.jobs]
+    assert jobs == ["the policy watcher", "the recorder", "the upstreams"]
 
 
 @pytest.mark.parametrize(

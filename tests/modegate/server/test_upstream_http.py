@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import gzip
 import socket
+import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any, cast
 
+import aiohttp
 import pytest
 
 from modegate.core.errors import BadRequest, UpstreamFailed, UpstreamTimeout
+from modegate.core.upstreams import CONNECT_TIMEOUT, READ_TIMEOUT
 from modegate.server.upstream import Headers, UpstreamRequest
-from modegate.server.upstream_http import CONNECT_TIMEOUT, READ_TIMEOUT, HttpAnswer, HttpUpstream
+from modegate.server.upstream_http import HttpAnswer, HttpUpstream
 from support.raw_upstream import (
     PATIENCE,
     Act,
@@ -37,7 +42,7 @@ def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def client(base_url: str, **options: float) -> AsyncIterator[HttpUpstream]:
+async def client(base_url: str, **options: Any) -> AsyncIterator[HttpUpstream]:
     upstream = HttpUpstream(base_url, **options)
     try:
         yield upstream
@@ -487,6 +492,72 @@ async def test_an_answer_read_to_its_end_keeps_its_connection() -> None:
         for _ in range(3):
             await read(await upstream.send(post()))
     assert (raw.connections, len(raw.requests)) == (1, 3)
+
+
+# No connection
+
+
+@pytest.fixture
+def refusals(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
+    """Give a list of errors that the next attempts to connect meet, one each."""
+    errors: list[BaseException] = []
+    connect = aiohttp.TCPConnector.connect
+
+    async def refused(self: aiohttp.TCPConnector, *args: Any, **more: Any) -> Any:
+        if errors:
+            raise errors.pop(0)
+        return await connect(self, *args, **more)
+
+    monkeypatch.setattr(aiohttp.TCPConnector, "connect", refused)
+    return errors
+
+
+def tls_error() -> ssl.SSLError:
+    error = ssl.SSLError(1, "no")
+    error.reason = "NO"
+    return error
+
+
+def unconnected(error: OSError) -> aiohttp.ClientConnectorError:
+    key = cast(Any, SimpleNamespace(host="h", port=1, ssl=True, is_ssl=False))
+    return aiohttp.ClientConnectorError(key, error)
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+async def test_a_connection_that_was_refused_is_tried_once_more(
+    refusals: list[BaseException], streamed: bool
+) -> None:
+    refusals.append(unconnected(ConnectionRefusedError(111, "refused")))
+    async with RawUpstream() as raw, client(raw.base_url) as upstream:
+        assert await read(await upstream.send(post(pieces(b"a", b"b") if streamed else b"ab")))
+    assert [request.body for request in raw.requests] == [b"ab"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        unconnected(tls_error()),
+        aiohttp.ConnectionTimeoutError(),
+        aiohttp.ClientConnectorDNSError(cast(Any, SimpleNamespace(host="h")), OSError(1, "no")),
+    ],
+    ids=["TLS", "timeout", "name"],
+)
+async def test_what_would_only_fail_again_or_took_long_is_not_tried_again(
+    refusals: list[BaseException], error: Exception
+) -> None:
+    refusals += [error, AssertionError("tried again")]
+    async with RawUpstream() as raw, client(raw.base_url) as upstream:
+        with pytest.raises(UpstreamFailed):
+            await upstream.send(post())
+    assert len(refusals) == 1
+
+
+async def test_a_second_refusal_is_told(refusals: list[BaseException]) -> None:
+    refusals += [unconnected(ConnectionRefusedError(111, "refused")) for _ in range(2)]
+    async with RawUpstream() as raw, client(raw.base_url) as upstream:
+        with pytest.raises(UpstreamFailed, match="Connection refused"):
+            await upstream.send(post())
+    assert (raw.connections, refusals) == (0, [])
 
 
 # Kept connections
