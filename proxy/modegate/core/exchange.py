@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 
 from modegate.core import headers, leaving, words
 from modegate.core.approvals import Approval, Status
@@ -201,6 +202,7 @@ class Exchange:
         elif ask.leave is not None:
             self._left = True
             self._refuse(ask, answer, note, person=person)
+            self._refused[-1] = replace(self._refused[-1], approved=True)
         elif not self._gate.release(ask, now):
             self._refuse(ask, words.allowed_no_more(), person=person)
         return self._ask()

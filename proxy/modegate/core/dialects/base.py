@@ -117,6 +117,8 @@ class Refused:
     """The mode that refused it; None in default mode."""
     person: bool = False
     """A person answered it."""
+    approved: bool = False
+    """What it asked for was done: our answer to it is no error."""
     note: str = ""
     """What the client is told of it where the answer ends with it."""
 

@@ -1,7 +1,7 @@
 """What an answer of the Messages API says, read with no doubt left or not at all.
 
 Shared by the streamed form (one event a frame) and the whole one (`content`). Follows the Anthropic API
-as its SDK of version 0.116 and its documentation of streaming describe it.
+as its SDK (`anthropic` 2.14) and its documentation of streaming describe it.
 """
 
 from __future__ import annotations

@@ -1,0 +1,99 @@
+"""The Messages API behind the dialects' protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from modegate.core.dialects.base import Assembled, Found, Item, Refused
+from modegate.core.dialects.messages import edit, history, restore
+from modegate.core.dialects.messages.blocks import TEXT, Block, MessageRead
+from modegate.core.dialects.messages.request import MessagesRequest
+from modegate.core.dialects.messages.stream import MessagesStreamReader
+from modegate.core.dialects.messages.whole import MessagesWhole
+from modegate.core.dialects.messages.write import MessagesStreamWriter
+from modegate.core.errors import DialectName
+from modegate.core.standing import Standing
+
+# Stop reasons after which the model has nothing more to say or may say nothing more.
+FINAL = frozenset(
+    {
+        "compaction",
+        "content_filter",
+        "length",
+        "max_tokens",
+        "model_context_window_exceeded",
+        "pause_turn",
+        "refusal",
+    }
+)
+
+
+class MessagesDialect:
+    """Anthropic Messages."""
+
+    name: DialectName = "messages"
+
+    def read(self, body: bytes) -> MessagesRequest:
+        """Read a request."""
+        return MessagesRequest(body)
+
+    def assemble(self, request: MessagesRequest, standing: Standing, section: str) -> Assembled:
+        """Show the model only what the mode allows, and the section."""
+        return edit.assemble(request, standing, section)
+
+    def extend(
+        self, request: MessagesRequest, choice: MessageRead, refused: Sequence[Refused]
+    ) -> bytes:
+        """Give the next hop's request: this one, the model's turn, our answers to its calls."""
+        return history.extend(request, choice, refused)
+
+    def turn_blob(self, choice: MessageRead, refused: Sequence[Refused]) -> bytes:
+        """Give the stored body of a hop of which every call was refused."""
+        return history.blob(choice, refused, turn=True)
+
+    def partial_blob(self, choice: MessageRead, refused: Sequence[Refused]) -> bytes:
+        """Give the stored body of a hop of which some calls were released."""
+        return history.blob(choice, refused, turn=False)
+
+    def items(self, request: MessagesRequest) -> list[Item]:
+        """Give the history's items with their keys."""
+        return history.items(request)
+
+    def last_key(self, request: MessagesRequest) -> str:
+        """Give the key of the history's last item; empty if there is none."""
+        return history.last_key(request)
+
+    def answer_key(self, said: Sequence[MessageRead]) -> str:
+        """Give the key that the answer will have when the client sends back what these hops said."""
+        return history.answer_key(said)
+
+    def last_said(self, out: MessageRead | None, closing: str) -> MessageRead:
+        """Give what the client got last: what a hop had said before it failed, and our closing text."""
+        end = Block(TEXT, {"type": TEXT, "text": ""}, pieces=[closing], closed=True)
+        return MessageRead(blocks=[*(out.shown() if out else ()), end])
+
+    def restore(
+        self, request: MessagesRequest, found: Found, notices: Mapping[int, Sequence[str]]
+    ) -> bytes:
+        """Put withheld exchanges back, and notices into the messages with these indices."""
+        return restore.restore(request, found, notices)
+
+    def newest_is_user(self, request: MessagesRequest) -> bool:
+        """Tell whether the history ends with a message of the user."""
+        return history.newest_is_user(request)
+
+    def stream_reader(self, *, strictly: bool) -> MessagesStreamReader:
+        """Give a reader for one hop; `strictly` where its frames will be edited."""
+        return MessagesStreamReader(strictly=strictly)
+
+    def stream_writer(self) -> MessagesStreamWriter:
+        """Give the writer for a step."""
+        return MessagesStreamWriter()
+
+    def read_whole(self, body: bytes) -> MessagesWhole:
+        """Read an answer that is one JSON body."""
+        return MessagesWhole(body)
+
+    def may_go_on(self, finish: str | None) -> bool:
+        """Tell whether an answer that finished so may be followed by another hop."""
+        return finish not in FINAL

@@ -1,0 +1,157 @@
+"""Withheld exchanges in a Messages history: made from an answer, and the keys by which they are found.
+
+Agents change what they send back: they merge and split text, trim it, leave out thinking of older turns,
+move `cache_control`, write a call's arguments in their own way. A key holds what stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from modegate.core.calls import Gathered, arguments_hash, digest
+from modegate.core.dialects.base import Item, Refused
+from modegate.core.dialects.messages.blocks import (
+    CALL,
+    TEXT,
+    MessageRead,
+    mark,
+    refused_block,
+    result_block,
+    told,
+)
+from modegate.core.dialects.messages.request import MessagesRequest, blocks_of
+from modegate.core.gate import SHORT_ID
+from modegate.core.reminders import plain, plain_parts
+from modegate.core.spans import Edit, apply
+
+_encode = msgspec.json.encode
+
+RESULT = "tool_result"
+
+
+def extend(request: MessagesRequest, read: MessageRead, refused: Sequence[Refused]) -> bytes:
+    """Give the next hop's request: this one, the model's turn, our answers to its calls."""
+    by_call = {id(one.call): one for one in told(refused)}
+    content: list[Any] = []
+    for block in read.blocks:
+        if block.kind == CALL and (one := by_call.get(id(block.call))) is not None:
+            content.append(refused_block(one))
+        elif block.shown and block.repeatable:
+            content.append(msgspec.Raw(block.encoded()))
+    turn = (
+        {"role": "assistant", "content": content},
+        {"role": "user", "content": [result_block(one) for one in told(refused)]},
+    )
+    at = request.messages[-1].end if request.messages else request.top["messages"].start + 1
+    new = b",".join(map(_encode, turn))
+    return apply(request.body, [Edit(at, at, (b"," if request.messages else b"") + new)])
+
+
+def blob(read: MessageRead, refused: Sequence[Refused], *, turn: bool) -> bytes:
+    """Give the stored body of a hop: its refused calls, each with how many segments stand in front.
+
+    `turn` for one of which the agent has no call, so that our answers are a message of their own.
+    """
+    by_call = {id(one.call): one for one in told(refused)}
+    calls: list[tuple[int, dict[str, Any]]] = []
+    shown = 0
+    for block in read.blocks:
+        if block.kind == CALL and (one := by_call.get(id(block.call))) is not None:
+            calls.append((shown, refused_block(one)))
+        elif block.shown and block.segment() is not None:
+            shown += 1
+    answers = [result_block(one) for one in told(refused)]
+    return _encode({"turn": turn, "calls": calls, "answers": answers}) if calls else b""
+
+
+def items(request: MessagesRequest) -> list[Item]:
+    """Give the history's messages with their keys."""
+    found: list[Item] = []
+    key = ""
+    for message in request.history:
+        # Agents put system messages between the others, and later leave them out or move them.
+        if message.get("role") != "system":
+            key = _key(message)
+        found.append(Item(key, message.get("role") == "assistant"))
+    return found
+
+
+def last_key(request: MessagesRequest) -> str:
+    """Give the key of the last message; empty if there is none."""
+    rest = (one for one in reversed(request.history) if one.get("role") != "system")
+    return next(map(_key, rest), "")
+
+
+def _key(message: dict[str, Any]) -> str:
+    blocks = blocks_of(message)
+    if message.get("role") != "assistant":
+        results = [str(one.get("tool_use_id")) for one in blocks if one.get("type") == RESULT]
+        if results:
+            return "results:" + digest("\n".join(results))
+        return "user:" + digest(_words(message))
+    for block in blocks:
+        if block.get("type") == CALL:
+            input_ = _encode(_as_agents_write(block.get("input"))).decode()
+            return _call_key(str(block.get("id")), str(block.get("name")), input_)
+    text = "".join(str(one.get("text")) for one in blocks if one.get("type") == TEXT)
+    if isinstance(message.get("content"), str):
+        text = message["content"]
+    return _said_key(text, [mark(one) for one in blocks if one.get("type") != TEXT])
+
+
+def _words(message: dict[str, Any]) -> str:
+    """Give a message's own words, without the agent's reminders."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return plain(content)
+    texts = [one.get("text") for one in blocks_of(message) if one.get("type") == TEXT]
+    return plain_parts(text for text in texts if isinstance(text, str))
+
+
+def _call_key(call_id: str, name: str, arguments: str) -> str:
+    # A long id is enough: agents tidy up the arguments that they send back.
+    rest = arguments_hash(arguments or "{}") if len(call_id) < SHORT_ID else ""
+    return f"call:{call_id}:{name}:{rest}"
+
+
+def _said_key(text: str, marks: Sequence[str]) -> str:
+    said = "".join(text.split())
+    return f"assistant:{digest(said)}" if said else f"marks:{digest(' '.join(marks))}"
+
+
+def _as_agents_write(value: Any) -> Any:
+    """Give a call's arguments as agents in JavaScript read and write them: 1.0 is 1."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {key: _as_agents_write(inner) for key, inner in value.items()}
+    return [_as_agents_write(inner) for inner in value] if isinstance(value, list) else value
+
+
+def answer_key(said: Sequence[MessageRead]) -> str:
+    """Give the key that the answer will have when the client sends back what these hops said."""
+    released = said[-1].released()
+    if released:
+        return _released_key(released[0])
+    blocks = [block for read in said for block in read.shown()]
+    text = "".join(block.said for block in blocks if block.kind == TEXT)
+    marks = [one.hash for block in blocks if block.kind != TEXT and (one := block.segment())]
+    return _said_key(text, marks)
+
+
+def _released_key(call: Gathered) -> str:
+    value = msgspec.json.decode(call.arguments or "{}") if not call.broken else None
+    return _call_key(call.id, call.names[-1], _encode(_as_agents_write(value)).decode())
+
+
+def newest_is_user(request: MessagesRequest) -> bool:
+    """Tell whether the history ends with a message of the user: words, beside results and reminders."""
+    for message in reversed(request.history):
+        if message.get("role") == "system":
+            continue
+        kinds = {block.get("type") for block in blocks_of(message)} - {RESULT, TEXT}
+        return message.get("role") == "user" and bool(kinds or _words(message))
+    return False
