@@ -84,6 +84,10 @@ class Reply:
     """It breaks off after the body."""
 
 
+Answers = Reply | bytes | Callable[[bytes], Reply]
+"""An answer of the upstream, or what makes one of the request that it is asked."""
+
+
 @dataclass
 class Got:
     """What came of a step."""
@@ -197,12 +201,15 @@ class Session:
     def step(
         self,
         body: bytes | dict[str, Any],
-        replies: Sequence[Reply | bytes],
+        replies: Sequence[Answers],
         *,
         cut: Cut = whole,
         headers: Headers | None = None,
     ) -> Got:
-        """Live through one step; the last reply is given again if there are more hops."""
+        """Live through one step; the last reply is given again if there are more hops.
+
+        A reply can be made from the request that it answers.
+        """
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         self._steps += 1
         request = StepRequest(StepId(f"{self._steps:020x}"), headers or [], raw, raw)
@@ -212,7 +219,7 @@ class Session:
 
 class _Run:
     def __init__(
-        self, session: Session, exchange: Exchange, replies: list[Reply | bytes], cut: Cut
+        self, session: Session, exchange: Exchange, replies: list[Answers], cut: Cut
     ) -> None:
         self.session = session
         self.exchange = exchange
@@ -288,6 +295,7 @@ class _Run:
         self.got.requests.append(effect.body)
         self.got.upstream_headers.append(effect.headers)
         reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+        reply = reply if isinstance(reply, Reply | bytes) else reply(effect.body)
         self.hop = reply if isinstance(reply, Reply) else Reply(reply)
         if self.hop.status == 0:
             return self.exchange.upstream_end(UpstreamFailed("no connection"))
