@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -75,6 +78,21 @@ def test_v1_is_dropped_where_that_is_asked_for(base: str, target: str, expected:
 def test_parameters_are_added_that_the_client_did_not_give(target: str, expected: str) -> None:
     query = (("api-version", "2024-10-21"), ("a b", "c&d"))
     assert Base.parse("https://h", query=query).join(target.encode()) == expected
+
+
+DOCS = (Path(__file__).parents[3] / "docs" / "policies.md").read_text(encoding="utf-8")
+ROWS = re.findall(r"(?m)^\| `(https?://[^`]+)`([^|]*) \| `(/[^`]*)` \| `(/[^`]*)` \|$", DOCS)
+
+
+@pytest.mark.parametrize(("url", "more", "target", "expected"), ROWS)
+def test_the_documented_table_holds(url: str, more: str, target: str, expected: str) -> None:
+    query = tuple((name, value) for name, value in re.findall(r"`([\w-]+)=([\w-]+)`", more))
+    base = Base.parse(url, strip_v1="`strip_v1`" in more, query=query)
+    assert base.join(target.encode()) == expected
+
+
+def test_the_documented_table_is_found() -> None:
+    assert len(ROWS) == 12
 
 
 @pytest.mark.parametrize(
