@@ -37,8 +37,8 @@ def decode_object(data: bytes) -> dict[str, Any]:
     return value
 
 
-def check_objects(data: bytes, look: Callable[[dict[str, Any]], None]) -> None:
-    """Read a text a second time and show every object in it to `look`.
+def check_objects(data: bytes, look: Callable[[dict[str, Any]], None] | None = None) -> None:
+    """Read a text a second time, and show every object in it to `look`.
 
     Raises:
         AnswerUnreadable: a key stands twice in one object; and what `look` says.
@@ -48,7 +48,8 @@ def check_objects(data: bytes, look: Callable[[dict[str, Any]], None]) -> None:
         found = dict(pairs)
         if len(found) != len(pairs):
             raise AnswerUnreadable("the upstream sent an object with a duplicate key")
-        look(found)
+        if look is not None:
+            look(found)
         return found
 
     try:

@@ -1,0 +1,85 @@
+"""The Responses API behind the dialects' protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from modegate.core.dialects.base import Assembled, Found, Item, Refused
+from modegate.core.dialects.responses import edit, history, restore
+from modegate.core.dialects.responses.items import ResponsesRead
+from modegate.core.dialects.responses.request import ResponsesRequest
+from modegate.core.dialects.responses.stream import ResponsesStreamReader
+from modegate.core.dialects.responses.whole import ResponsesWhole
+from modegate.core.dialects.responses.write import ResponsesStreamWriter
+from modegate.core.errors import DialectName
+from modegate.core.standing import Standing
+
+
+class ResponsesDialect:
+    """OpenAI Responses."""
+
+    name: DialectName = "responses"
+
+    def read(self, body: bytes) -> ResponsesRequest:
+        """Read a request."""
+        return ResponsesRequest(body)
+
+    def assemble(self, request: ResponsesRequest, standing: Standing, section: str) -> Assembled:
+        """Show the model only what the mode allows, and the section."""
+        return edit.assemble(request, standing, section)
+
+    def extend(
+        self, request: ResponsesRequest, choice: ResponsesRead, refused: Sequence[Refused]
+    ) -> bytes:
+        """Give the next hop's request: this one, the model's turn, our answers to its calls."""
+        return history.extend(request, choice, refused)
+
+    def turn_blob(self, choice: ResponsesRead, refused: Sequence[Refused]) -> bytes:
+        """Give the stored body of a hop of which every call was refused."""
+        return history.blob(choice, refused, turn=True)
+
+    def partial_blob(self, choice: ResponsesRead, refused: Sequence[Refused]) -> bytes:
+        """Give the stored body of a hop of which some calls were released."""
+        return history.blob(choice, refused, turn=False)
+
+    def items(self, request: ResponsesRequest) -> list[Item]:
+        """Give the history's items with their keys."""
+        return history.items(request)
+
+    def last_key(self, request: ResponsesRequest) -> str:
+        """Give the key of the history's last item; empty if there is none."""
+        return history.last_key(request)
+
+    def answer_key(self, said: Sequence[ResponsesRead]) -> str:
+        """Give the key that the answer will have when the client sends back what these hops said."""
+        return history.answer_key(said)
+
+    def last_said(self, out: ResponsesRead | None, closing: str) -> ResponsesRead:
+        """Give what the client got last: what a hop had said before it failed, and our closing text."""
+        return history.last_said(out, closing)
+
+    def restore(
+        self, request: ResponsesRequest, found: Found, notices: Mapping[int, Sequence[str]]
+    ) -> bytes:
+        """Put withheld exchanges back, and notices behind the items with these indices."""
+        return restore.restore(request, found, notices)
+
+    def newest_is_user(self, request: ResponsesRequest) -> bool:
+        """Tell whether the history ends with a message of the user."""
+        return history.newest_is_user(request)
+
+    def stream_reader(self, *, strictly: bool) -> ResponsesStreamReader:
+        """Give a reader for one hop; `strictly` where its frames will be edited."""
+        return ResponsesStreamReader(strictly=strictly)
+
+    def stream_writer(self) -> ResponsesStreamWriter:
+        """Give the writer for a step."""
+        return ResponsesStreamWriter()
+
+    def read_whole(self, body: bytes) -> ResponsesWhole:
+        """Read an answer that is one JSON body."""
+        return ResponsesWhole(body)
+
+    def may_go_on(self, finish: str | None) -> bool:
+        """Tell whether an answer that finished so may be followed by another hop."""
+        return finish in (None, "completed")

@@ -1,0 +1,238 @@
+"""Withheld exchanges in a Responses history: made from an answer, and the keys under which one is found.
+
+What the model said of an answer is several items: its reasoning, its messages, its calls. They follow one
+another in the history, and are found by the first of them; agents put results behind all calls or behind
+each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from modegate.core.calls import Gathered, arguments_hash, digest, parse_arguments
+from modegate.core.dialects.base import Item, Refused
+from modegate.core.dialects.responses.answer import CLIENT_RUNS
+from modegate.core.dialects.responses.edit import extend as extended
+from modegate.core.dialects.responses.items import (
+    ItemCall,
+    Out,
+    ResponsesRead,
+    arguments_of,
+    ran,
+    texts_of,
+)
+from modegate.core.dialects.responses.output import found, text_part
+from modegate.core.dialects.responses.request import ResponsesRequest
+from modegate.core.dialects.texts import content_text
+from modegate.core.reminders import plain, plain_parts
+from modegate.core.spans import Edit, apply
+
+_encode = msgspec.json.encode
+
+_ALSO_ANSWERS = frozenset({"reasoning", "mcp_list_tools", "mcp_approval_request", "program"})
+
+
+def extend(request: ResponsesRequest, choice: ResponsesRead, refused: Sequence[Refused]) -> bytes:
+    """Give the next hop's request.
+
+    Where the provider holds the answer, only ours go, chained to it; else all of its items go too.
+    """
+    if keeps(request) and choice.id:
+        return _chain(request, choice.id, [answer_json(one, one.call.id) for one in refused])
+    by_call = {id(one.call): one for one in refused}
+    sealed_only = request.value("store") is False
+    items: list[bytes] = []
+    for out in choice.outs:
+        one = by_call.get(id(out.call))
+        if one is not None:
+            items.append(call_bytes(out, one))
+        elif out.shown and out.raw and (out.type != "reasoning" or out.sealed or not sealed_only):
+            items.append(out.raw)
+    return extended(
+        request, b",".join([*items, *(_encode(answer_json(one, one.id)) for one in refused)])
+    )
+
+
+def keeps(request: ResponsesRequest) -> bool:
+    """Tell whether what comes before a later request is with the provider and not in the request."""
+    if not request.chained:
+        return False
+    return request.value("conversation") is not None or request.value("store") is not False
+
+
+def _chain(request: ResponsesRequest, response: str, answers: list[dict[str, Any]]) -> bytes:
+    """Give a request of our answers alone, behind the response that they belong to."""
+    edits = [Edit(*request.top["input"], _encode(answers))] if "input" in request.top else []
+    if request.value("previous_response_id") is not None:
+        edits.append(Edit(*request.top["previous_response_id"], _encode(response)))
+    return apply(request.body, edits)
+
+
+def call_bytes(out: Out, one: Refused) -> bytes:
+    """Give a refused call as it stands in the history: its own bytes, but for an id that would collide."""
+    call = one.call
+    key = "id" if out.type == "mcp_approval_request" else "call_id"
+    if not out.raw:
+        return _encode({"type": out.type, key: one.id, "name": call.name, "arguments": "{}"})
+    edits = []
+    for member in found(out.raw):
+        if member.key == key and one.id != call.id:
+            edits.append(Edit(*member.value, _encode(one.id)))
+        elif member.key == "arguments" and out.type == "function_call" and _unreadable(call):
+            # What does not parse would be refused by providers for ever after.
+            edits.append(Edit(*member.value, b'"{}"'))
+    return apply(out.raw, edits)
+
+
+def _unreadable(call: Gathered) -> bool:
+    return parse_arguments(call.arguments) is None
+
+
+def answer_json(one: Refused, name: str) -> dict[str, Any]:
+    """Give our answer to a refused call, under the call's id."""
+    kind = one.call.type if isinstance(one.call, ItemCall) else "function_call"
+    if kind == "local_shell_call":
+        return {"type": f"{kind}_output", "id": name, "output": one.answer}
+    if kind == "shell_call":
+        outcome = {"type": "exit", "exit_code": 1}
+        said = {"stdout": "", "stderr": one.answer, "outcome": outcome}
+        return {"type": f"{kind}_output", "call_id": name, "output": [said]}
+    if kind == "apply_patch_call":
+        failed = {"status": "failed", "output": one.answer}
+        return {"type": f"{kind}_output", "call_id": name, **failed}
+    if kind == "tool_search_call":
+        none = {"execution": "client", "status": "completed", "tools": []}
+        return {"type": "tool_search_output", "call_id": name, **none}
+    if kind == "mcp_approval_request":
+        no = {"approve": False, "reason": one.answer}
+        return {"type": "mcp_approval_response", "approval_request_id": name, **no}
+    return {"type": f"{kind}_output", "call_id": name, "output": one.answer}
+
+
+def blob(choice: ResponsesRead, refused: Sequence[Refused], *, turn: bool) -> bytes:
+    """Give the stored body of a hop: its refused calls, behind how many of its items each stands.
+
+    With `turn`, our answers follow the calls at once, as another hop followed.
+    """
+    by_call = {id(one.call): one for one in refused if not one.call.ran}
+    calls: list[tuple[int, msgspec.Raw]] = []
+    shown = 0
+    for out in choice.outs:
+        one = by_call.get(id(out.call))
+        if one is not None:
+            calls.append((shown, msgspec.Raw(call_bytes(out, one))))
+        shown += out.shown
+    answers = [answer_json(one, one.id) for one in by_call.values()]
+    return _encode({"turn": turn, "calls": calls, "answers": answers})
+
+
+def kind_of(item: dict[str, Any]) -> str:
+    """Give the type of an item of the history, which a message may leave out."""
+    kind = item.get("type")
+    return kind if isinstance(kind, str) else "message" if "role" in item else ""
+
+
+def is_answer(item: dict[str, Any]) -> bool:
+    """Tell whether an item of the history is something that the model said."""
+    kind = kind_of(item)
+    if kind == "message":
+        return item.get("role") == "assistant"
+    return kind in _ALSO_ANSWERS or kind.endswith("_call")
+
+
+def items(request: ResponsesRequest) -> list[Item]:
+    """Give the history's items with their keys; the first one of an answer stands for all of it."""
+    found: list[Item] = []
+    history = request.history
+    for index, item in enumerate(history):
+        if not is_answer(item):
+            found.append(Item(_key(item), answer=False))
+        elif index and is_answer(history[index - 1]):
+            found.append(Item(f"rest:{_key(item)}", answer=True))
+        else:
+            found.append(Item(_run_key(history[index : run_end(history, index)]), answer=True))
+    return found
+
+
+def run_end(history: Sequence[dict[str, Any]], begin: int) -> int:
+    """Give the index behind the last of the model's items that follow one another from here."""
+    end = begin
+    while end < len(history) and is_answer(history[end]):
+        end += 1
+    return end
+
+
+def last_key(request: ResponsesRequest) -> str:
+    """Give the key of the last item; empty if there is none."""
+    history = request.history
+    if not history:
+        return ""
+    return items(request)[-1].key if is_answer(history[-1]) else _key(history[-1])
+
+
+def _key(item: dict[str, Any]) -> str:
+    kind = kind_of(item)
+    if kind == "message":
+        content = item.get("content")
+        parts = content if isinstance(content, list) else [content]
+        words = plain_parts(content_text([part]) or content_text(part) for part in parts)
+        return f"{item.get('role')}:{digest(words)}"
+    return f"{kind}:{item.get('call_id') or item.get('id') or item.get('approval_request_id')}"
+
+
+def _run_key(run: Iterable[dict[str, Any]]) -> str:
+    texts: list[str] = []
+    for item in run:
+        kind = kind_of(item)
+        if kind == "message":
+            texts.append("".join(texts_of(item)))
+        elif kind in CLIENT_RUNS and not ran(item):
+            name = item.get("call_id") or item.get("id")
+            arguments = arguments_of(item)
+            text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+            return _call_key(kind, str(name), str(item.get("name") or ""), text)
+    return _text_key(texts)
+
+
+def _call_key(kind: str, name: str, tool: str, arguments: str) -> str:
+    """Give the key of an answer with calls: of the first, its id, name and arguments."""
+    if kind != "custom_tool_call":
+        arguments = arguments or "{}"
+    return f"call:{name}:{tool}:{arguments_hash(arguments)}"
+
+
+def _text_key(texts: Iterable[str]) -> str:
+    # Agents join and split messages as they like, so that no white space between them counts.
+    return "text:" + digest("\n".join(words for text in texts if (words := plain(text))))
+
+
+def answer_key(said: Sequence[ResponsesRead]) -> str:
+    """Give the key under which the client will send an answer back."""
+    texts: list[str] = []
+    for out in (out for hop in said for out in hop.outs if out.shown):
+        call = out.call
+        if out.type == "message":
+            texts.append(out.text)
+        elif call is not None and out.type in CLIENT_RUNS and not call.ran:
+            return _call_key(out.type, call.id, call.plain, call.arguments)
+    return _text_key(texts)
+
+
+def last_said(out: ResponsesRead | None, closing: str) -> ResponsesRead:
+    """Give what the client got last: what a hop had said before it failed, and our closing text."""
+    read = ResponsesRead()
+    read.outs = [one for one in out.outs if one.shown] if out is not None else []
+    own = Out(-1, len(read.outs), "message", "", None, pieces=[closing], ended=True)
+    own.raw = _encode({"type": "message", "role": "assistant", "content": [text_part(closing)]})
+    read.outs.append(own)
+    return read
+
+
+def newest_is_user(request: ResponsesRequest) -> bool:
+    """Tell whether the history ends with a message of the user."""
+    history = request.history
+    return bool(history) and kind_of(history[-1]) == "message" and history[-1].get("role") == "user"

@@ -1,0 +1,334 @@
+"""The items of an answer: text that is shown, calls that the client runs, things that the provider ran.
+
+An item comes up to four times: announced, in pieces, whole at its end, and in the response at the end of
+the answer. Clients differ in which they take, so all of them must say the same of a call; one that they
+do not agree on is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from modegate.core.calls import Gathered, canonical, digest
+from modegate.core.dialects.base import MAX_TEXT, ChoiceRead
+from modegate.core.dialects.responses.answer import (
+    CLIENT_RUNS,
+    INERT,
+    MAX_CALLS,
+    MAX_ITEMS,
+    MAX_KEPT,
+    PARTS,
+    check_keys,
+    text_in,
+)
+from modegate.core.dialects.responses.tools import mcp_name, policy_name
+from modegate.core.dialects.tools import spelling
+from modegate.core.errors import AnswerUnreadable
+from modegate.core.events import Segment
+from modegate.core.ids import CallId, ToolName
+from modegate.core.policy import ToolCall
+
+CALLS = frozenset({"function_call", "custom_tool_call"})
+"""Calls of the agent's own tools."""
+
+ANSWERED = CLIENT_RUNS - {"computer_call"}
+"""Items to which modegate has an answer in words; a screenshot it has not."""
+
+_MCP = frozenset({"mcp_call", "mcp_approval_request"})
+# Members under which another API, or a lenient client, would look for the name.
+_OTHER_NAMES = frozenset({"function", "custom", "functionname", "tool", "toolname"})
+_ENDINGS = ("_call_output", "_output", "_call")
+
+
+@dataclass(eq=False, slots=True)
+class ItemCall(Gathered):
+    """A call, or something that the provider ran, as one item of an answer."""
+
+    type: str = ""
+    plain: str = ""
+    """The name without its namespace."""
+    listed: tuple[str, ...] = ()
+    """For `mcp_list_tools`: every tool that it lists."""
+
+    def readings(self, declared: frozenset[str]) -> list[ToolCall]:
+        """Give each call that a client could make of this one; empty if it cannot be read."""
+        if self.doubt:
+            return []
+        names = [*(self.names or ())]
+        if self.plain and self.plain in declared:
+            # A client that knows no namespaces would take it for that tool.
+            names.append(self.plain)
+        if self.type == "web_search_call":
+            # The tool has had several names; the item's type tells of none.
+            names = [one for one in sorted(declared) if one.startswith("web_search")] or names
+        names += self.listed
+        return [
+            ToolCall(ToolName(name), one) for name in dict.fromkeys(names) for one in self._parsed()
+        ]
+
+
+@dataclass(eq=False, slots=True)
+class Out:
+    """One item of an answer."""
+
+    index: int
+    """Its `output_index`, as the upstream says it."""
+    place: int
+    """How many items of the hop began before it."""
+    type: str
+    id: str
+    call: ItemCall | None
+    """None for text and reasoning."""
+    raw: bytes = b""
+    """The whole item, once it has ended."""
+    pieces: list[str] = field(default_factory=list)
+    """Its visible text."""
+    seal: str = ""
+    """What tells one reasoning from another."""
+    ended: bool = False
+    sealed: bool = False
+    """It holds reasoning that only the provider can read, and that can be sent back anywhere."""
+
+    @property
+    def text(self) -> str:
+        """Its visible text."""
+        return "".join(self.pieces)
+
+    @property
+    def shown(self) -> bool:
+        """Whether the client has it."""
+        return self.call is None or bool(self.call.released)
+
+    def segment(self) -> Segment:
+        """Give what the client got of it, for the log."""
+        if self.type in CALLS and self.call is not None:
+            return Segment("calls", 1, digest(self.call.id), (CallId(self.call.id),))
+        if self.type == "message":
+            return Segment("text", len(self.text), digest(self.text.strip()))
+        return Segment(self.type, 1, digest(self.seal or self.id))
+
+
+@dataclass(slots=True)
+class ResponsesRead(ChoiceRead):
+    """What one hop's answer has said: its items in order."""
+
+    outs: list[Out] = field(default_factory=list)
+    id: str = ""
+    """The response's."""
+    kept: int = 0
+    """Bytes of its items."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether all that was said is kept, so that it can be told to the model again."""
+        return self.size <= MAX_TEXT and self.kept <= MAX_KEPT
+
+    def released(self) -> list[Gathered]:
+        """Give the calls that the client gets, and has to answer."""
+        return [call for call in self.calls if call.released and not call.ran]
+
+    def segments(self) -> list[Segment]:
+        """Give what the client gets of it, item by item."""
+        return [out.segment() for out in self.outs if out.shown]
+
+    def add(self, out: Out) -> Out:
+        """Take a new item.
+
+        Raises:
+            AnswerUnreadable: there are too many.
+        """
+        if len(self.outs) >= MAX_ITEMS:
+            raise AnswerUnreadable(f"the upstream sent over {MAX_ITEMS} items")
+        self.outs.append(out)
+        if out.call is not None:
+            if len(self.calls) >= MAX_CALLS:
+                raise AnswerUnreadable(f"the upstream sent over {MAX_CALLS} calls")
+            self.calls.append(out.call)
+        return out
+
+    def piece(self, out: Out, text: str) -> None:
+        """Add a piece of visible text, and keep it as long as the whole can be of use."""
+        self.size += len(text)
+        if self.size <= MAX_TEXT:
+            out.pieces.append(text)
+
+    def end(self, out: Out, item: dict[str, Any], raw: bytes) -> None:
+        """Take an item whole."""
+        out.ended = True
+        self.kept += len(raw)
+        if self.kept <= MAX_KEPT:
+            out.raw = raw
+        if out.type == "message":
+            said = "".join(texts_of(item))
+            if said != out.text:
+                self.size += max(0, len(said) - len(out.text))
+                out.pieces = [said] if self.size <= MAX_TEXT else []
+        elif out.type == "reasoning":
+            out.sealed = bool(item.get("encrypted_content"))
+            out.seal = seal_of(item)
+
+
+def seal_of(item: dict[str, Any]) -> str:
+    """Give what tells one reasoning item from another, also once its id is gone."""
+    for key in ("encrypted_content", "summary", "content"):
+        if item.get(key):
+            return json.dumps(item[key], sort_keys=True)
+    return str(item.get("id"))
+
+
+def texts_of(item: dict[str, Any]) -> list[str]:
+    """Give the texts of a message item."""
+    content = item.get("content")
+    if isinstance(content, str):
+        return [content]
+    parts = (
+        [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    )
+    texts = [part.get("text") or part.get("refusal") for part in parts]
+    return [text for text in texts if isinstance(text, str)]
+
+
+def type_of(item: dict[str, Any]) -> str:
+    """Give an item's type.
+
+    Raises:
+        AnswerUnreadable: it has none.
+    """
+    check_keys(item)
+    kind = text_in(item, "type")
+    if not kind:
+        raise AnswerUnreadable("the upstream sent an item without a type")
+    if kind in INERT:
+        _check_inert(item)
+    return kind
+
+
+def _check_inert(item: dict[str, Any]) -> None:
+    if text_in(item, "role") not in ("", "assistant"):
+        raise AnswerUnreadable("the upstream sent a message that is not the assistant's")
+    for key in ("content", "summary"):
+        parts = item.get(key)
+        if parts is None:
+            continue
+        if not isinstance(parts, list):
+            raise AnswerUnreadable(f"the upstream's {key!r} of an item is not a list")
+        for part in parts:
+            check_part(part)
+
+
+def check_part(part: Any) -> None:
+    """Refuse a part of content that is not text.
+
+    Raises:
+        AnswerUnreadable: it is of another type.
+    """
+    if not isinstance(part, dict) or part.get("type") not in PARTS:
+        raise AnswerUnreadable("the upstream sent content that is not text")
+    check_keys(part)
+
+
+def call_of(item: dict[str, Any]) -> ItemCall | None:
+    """Read an item as the call that it is; None for one of which nothing runs.
+
+    Its arguments are those that stand in it; what cannot be read makes it odd.
+    """
+    kind = type_of(item)
+    if kind in INERT:
+        return None
+    call = ItemCall(0, "custom" if kind == "custom_tool_call" else "function", type=kind)
+    call.ran = kind not in ANSWERED or ran(item)
+    _read_ids(call, item)
+    _read_names(call, item)
+    arguments = arguments_of(item)
+    if isinstance(arguments, str):
+        call.pieces = [arguments] if arguments else []
+    elif arguments is not None:
+        call.pieces = [json.dumps(arguments)]
+    if kind in CALLS and not isinstance(arguments, str | None):
+        call.odd = "its arguments are not a string"
+    if any(spelling(key) in _OTHER_NAMES for key in item):
+        call.odd = "it holds another call"
+    return call
+
+
+def ran(item: dict[str, Any]) -> bool:
+    """Tell whether the provider ran what a client could also run."""
+    if item.get("type") == "tool_search_call":
+        return item.get("execution") != "client"
+    environment = item.get("environment")
+    kind = environment.get("type") if isinstance(environment, dict) else None
+    return item.get("type") == "shell_call" and kind not in (None, "local")
+
+
+def _read_ids(call: ItemCall, item: dict[str, Any]) -> None:
+    key = "id" if call.type == "mcp_approval_request" else "call_id"
+    name = item.get(key, item.get("id"))
+    if isinstance(name, str):
+        call.id = name
+    elif call.type in CLIENT_RUNS and name is not None:
+        call.odd = "its id is not a string"
+    if call.type in CALLS and not isinstance(item.get("call_id"), str):
+        call.odd = "it has no call_id"
+
+
+def _read_names(call: ItemCall, item: dict[str, Any]) -> None:
+    kind = call.type
+    name, namespace, label = (item.get(key) for key in ("name", "namespace", "server_label"))
+    if not all(isinstance(one, str | None) for one in (name, namespace, label)):
+        call.odd = "its name is not a string"
+    elif kind in CALLS:
+        call.plain = str(name or "")
+        if name:
+            call.names = [policy_name(namespace, name)]
+    elif kind in _MCP:
+        if name and label:
+            call.names = [mcp_name(label, name)]
+    elif kind == "mcp_list_tools":
+        _read_listed(call, item, str(label or ""))
+    else:
+        call.names = [_tool_of(kind)]
+
+
+def _read_listed(call: ItemCall, item: dict[str, Any], label: str) -> None:
+    tools = item.get("tools")
+    names = (
+        [tool.get("name") for tool in tools if isinstance(tool, dict)]
+        if isinstance(tools, list)
+        else []
+    )
+    call.listed = tuple(mcp_name(label, str(name)) for name in names)
+    call.names = list(call.listed[:1]) or [mcp_name(label, "")]
+
+
+def _tool_of(kind: str) -> str:
+    """Give the tool of which an item of this type is a call or a result: `web_search` for its call."""
+    for ending in _ENDINGS:
+        if kind.endswith(ending):
+            return kind.removesuffix(ending)
+    return kind
+
+
+def arguments_of(item: dict[str, Any]) -> Any:
+    """Give what a call is made with, under whatever key its type has it."""
+    for key in ("arguments", "input", "action", "actions", "operation"):
+        if item.get(key) is not None:
+            return {"actions": item[key]} if key == "actions" else item[key]
+    code = item.get("code")
+    return {"code": code} if isinstance(code, str) else None
+
+
+def agree(call: ItemCall, other: ItemCall) -> bool:
+    """Tell whether two forms of one item are the same call."""
+    return (
+        (call.type, call.id, call.names, call.plain)
+        == (other.type, other.id, other.names, other.plain)
+        and not (call.odd or other.odd)
+        and same_arguments(call, call.arguments, other.arguments)
+    )
+
+
+def same_arguments(call: ItemCall, one: str, other: str) -> bool:
+    """Tell whether two texts are the same arguments."""
+    return one == other or (call.kind != "custom" and canonical(one) == canonical(other))

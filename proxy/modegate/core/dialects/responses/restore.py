@@ -1,0 +1,139 @@
+"""Withheld exchanges put back into a Responses history.
+
+The client holds the items that it got of several hops, in order. Its own stay as they are; between them
+go the calls that were withheld and our answers, each behind the item that it followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from modegate.core.calls import digest
+from modegate.core.dialects.base import Found
+from modegate.core.dialects.responses.edit import insert_items
+from modegate.core.dialects.responses.history import is_answer, kind_of, run_end
+from modegate.core.dialects.responses.items import CALLS, seal_of, texts_of
+from modegate.core.dialects.responses.output import found as members_of
+from modegate.core.dialects.responses.request import ResponsesRequest
+from modegate.core.dialects.texts import grow, grow_value
+from modegate.core.events import Segment
+from modegate.core.spans import Edit, apply, without_members
+
+_encode = msgspec.json.encode
+
+
+class _Blob(msgspec.Struct):
+    turn: bool
+    calls: list[tuple[int, msgspec.Raw]]
+    answers: list[msgspec.Raw]
+
+
+_decode_blob = msgspec.json.Decoder(_Blob).decode
+
+
+def restore(request: ResponsesRequest, found: Found, notices: Mapping[int, Sequence[str]]) -> bytes:
+    """Put withheld exchanges and notices back.
+
+    `found` gives for an item's index its hops' segments and stored bodies, `notices` the sentences that
+    stand behind an item.
+    """
+    edits: list[Edit] = []
+    for index, (hops, blobs) in found.items():
+        for at, pieces in _inserted(request, index, hops, [_decode_blob(one) for one in blobs]):
+            edits += insert_items(request, at, b",".join(pieces))
+    for index, texts in notices.items():
+        edits += _notice(request, index, "\n\n".join(texts))
+    return apply(request.body, edits)
+
+
+def _inserted(
+    request: ResponsesRequest, index: int, hops: Sequence[Sequence[Segment]], blobs: list[_Blob]
+) -> Iterator[tuple[int, list[bytes]]]:
+    """Give what goes in, and in front of which item."""
+    history = request.history
+    end = _answer_end(history, index, hops)
+    places = _places(history[:end], index, hops)
+    reasons = any(kind_of(item) == "reasoning" for item in history[index:end])
+    for number, blob in enumerate(blobs):
+        at = places[number][0]
+        for shown, call in blob.calls:
+            at = places[number][min(shown, len(places[number]) - 1)]
+            yield at, [_call(bytes(call), named=reasons)]
+        # Of an answer that went on with calls of the client's own, results stand behind all of them.
+        behind = at if blob.turn else max(at, run_end(history, at))
+        if blob.answers:
+            yield behind, [bytes(answer) for answer in blob.answers]
+
+
+def _call(call: bytes, *, named: bool) -> bytes:
+    """Give a call without its item's id where the client sends no reasoning: providers look for it then."""
+    found = members_of(call)
+    if named or not any(m.key == "type" and _kind(call, m.value) in CALLS for m in found):
+        return call
+    return apply(call, without_members(found, {"id"}))
+
+
+def _kind(call: bytes, span: tuple[int, int]) -> Any:
+    return msgspec.json.decode(call[span[0] : span[1]])
+
+
+def _answer_end(
+    history: Sequence[dict[str, Any]], index: int, hops: Sequence[Sequence[Segment]]
+) -> int:
+    """Give where an answer ends: its items, and where results stand behind each call, those as well."""
+    released = {call for hop in hops for segment in hop for call in segment.calls}
+    end = run_end(history, index)
+    while end < len(history):
+        item = history[end]
+        if str(item.get("call_id")) not in released or kind_of(item) in ("message", "reasoning"):
+            break
+        end += 1
+    return end
+
+
+def _places(
+    history: Sequence[dict[str, Any]], index: int, hops: Sequence[Sequence[Segment]]
+) -> list[list[int]]:
+    """Give for each hop where what follows its first n segments begins.
+
+    A segment that the client no longer has, or has joined with another, takes no place.
+    """
+    at = index
+    places: list[list[int]] = []
+    for hop in hops:
+        behind = [at]
+        for segment in hop:
+            same = (j for j in range(at, len(history)) if _is(history[j], segment))
+            at = next(same, at - 1) + 1
+            behind.append(at)
+        places.append(behind)
+    return places
+
+
+def _is(item: dict[str, Any], segment: Segment) -> bool:
+    kind = kind_of(item)
+    if segment.kind == "calls":
+        return is_answer(item) and item.get("call_id") in segment.calls
+    if segment.kind == "text":
+        return kind == "message" and digest("".join(texts_of(item)).strip()) == segment.hash
+    if kind != segment.kind:
+        return False
+    return segment.hash in (digest(seal_of(item)), digest(str(item.get("id"))))
+
+
+def _notice(request: ResponsesRequest, index: int, text: str) -> list[Edit]:
+    """Put a sentence behind an item: into it if it is the user's, else as a message of its own."""
+    if request.string_input and request.input is not None:
+        grown = grow_value(request, request.input, text)
+        return [grown] if grown else []
+    item = request.items[index]
+    if item.kind == "message" and item.role == "user":
+        grown = grow(request, item.span, text, part="input_text")
+        if grown is not None:
+            return [grown]
+    content = [{"type": "input_text", "text": text}]
+    message = _encode({"type": "message", "role": "user", "content": content})
+    return insert_items(request, index + 1, message)

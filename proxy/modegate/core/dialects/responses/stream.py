@@ -1,0 +1,385 @@
+"""A streamed answer of the Responses API: events in, parts out, items gathered on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from modegate.core.calls import Gathered
+from modegate.core.dialects.base import Kind, Part
+from modegate.core.dialects.responses import answer
+from modegate.core.dialects.responses.items import (
+    ItemCall,
+    Out,
+    ResponsesRead,
+    agree,
+    call_of,
+    check_part,
+    same_arguments,
+    type_of,
+)
+from modegate.core.errors import AnswerUnreadable
+from modegate.core.spans import elements, members, without_lone_surrogates
+from modegate.core.sse import Frame
+
+MAX_NAMES = 4 * answer.MAX_ITEMS
+"""Ids of items in one answer; some servers have several for each."""
+
+_TEXTS = frozenset({"response.output_text.delta", "response.refusal.delta"})
+_PIECES = {
+    "function_call": ("response.function_call_arguments", "arguments"),
+    "custom_tool_call": ("response.custom_tool_call_input", "input"),
+    "mcp_call": ("response.mcp_call_arguments", "arguments"),
+}
+"""For a type of item: how the events of its arguments begin, and under which key they stand whole."""
+_COMMAND = "response.shell_call_command."
+
+
+@dataclass(eq=False, slots=True)
+class EventFrame:
+    """One frame."""
+
+    raw: bytes
+    data: bytes
+    value: dict[str, Any] = field(default_factory=dict)
+    type: str = ""
+    number: int = 0
+    """How many events of the hop came before it."""
+    out: Out | None = None
+    """The item that it is about."""
+    listed: list[ItemCall | None] = field(default_factory=list)
+    """For the end: what each item of its snapshot is; None for text and reasoning."""
+    parts: list[Part] = field(default_factory=list)
+
+
+class ResponsesStreamReader:
+    """Reads one hop's stream."""
+
+    ordered = True
+
+    def __init__(self, *, strictly: bool) -> None:
+        """Begin a hop; `strictly` for a later one, of which a failure is not passed on."""
+        self._later = strictly
+        self._choice = ResponsesRead()
+        self._outs: dict[int, Out] = {}
+        self._names: dict[str, int] = {}
+        """Every item id that was seen, and the index that it goes with."""
+        self._built: dict[int, _Built] = {}
+        self._count = 0
+        self.choices: dict[int, ResponsesRead] = {0: self._choice}
+        self.usage: dict[str, Any] | None = None
+
+    def read(self, frame: Frame) -> list[Part]:
+        """Read one frame and give its parts."""
+        if frame.odd:
+            raise AnswerUnreadable(
+                "the upstream sent a frame that clients could read in different ways"
+            )
+        data = frame.data.strip() if frame.data is not None else b""
+        if not data:
+            return _sole(EventFrame(frame.raw, b""), Kind.LIVE)
+        if data.startswith(b"[DONE]"):
+            # Ends a stream in another API: clients that know it would stop in front of our own end.
+            return _nowhere(EventFrame(frame.raw, b""))
+        value = answer.parse_event(data)
+        event = EventFrame(frame.raw, data, value, answer.text_in(value, "type"), self._count)
+        self._count += 1
+        self._check(frame, event)
+        return self._read(event)
+
+    def _check(self, frame: Frame, event: EventFrame) -> None:
+        kind = event.type
+        if not kind or frame.event not in (b"", kind.encode()):
+            raise AnswerUnreadable("the upstream sent an event whose name and type differ")
+        number = event.value.get("sequence_number")
+        if number is not None and (type(number) is not int or number < 0):
+            raise AnswerUnreadable("the upstream sent a sequence number that is none")
+        lifecycle = kind in answer.BEGINNINGS or kind in answer.ENDS
+        places = {
+            "item": kind in (answer.ADDED, answer.DONE),
+            "response": lifecycle,
+            "output": False,
+        }
+        for key, has in places.items():
+            if isinstance(event.value.get(key), dict | list) is not has:
+                raise AnswerUnreadable(
+                    f"the upstream sent an event {kind[:80]!r} with or without {key!r}"
+                )
+
+    def _read(self, event: EventFrame) -> list[Part]:
+        kind = event.type
+        if kind in answer.BEGINNINGS:
+            return self._begin(event)
+        if kind in answer.ENDS:
+            return self._end(event)
+        if kind == answer.ERROR:
+            return self._failed(event)
+        if kind in answer.IDLE:
+            return _sole(event, Kind.LIVE)
+        if kind == answer.ADDED:
+            return self._added(event)
+        out = self._item_of(event)
+        if kind == answer.DONE:
+            return self._done(event, out)
+        if out is None:
+            # Of no item, and not known: it goes nowhere.
+            return _nowhere(event)
+        if out.ended:
+            raise AnswerUnreadable("the upstream goes on with an item that has ended")
+        event.out = out
+        if out.call is not None:
+            self._built[out.index].add(event)
+            return _call(event, out.call)
+        return self._live(event, out)
+
+    def _begin(self, event: EventFrame) -> list[Part]:
+        response = event.value["response"]
+        self._identify(response)
+        for item in answer.items_of(response):
+            if call_of(item) is not None:
+                raise AnswerUnreadable("the upstream sent a call in front of its answer")
+        return _sole(event, Kind.LIVE)
+
+    def _identify(self, response: dict[str, Any]) -> None:
+        name = answer.text_in(response, "id")
+        if self._choice.id and name and name != self._choice.id:
+            raise AnswerUnreadable("the upstream's answer changed its id")
+        self._choice.id = self._choice.id or name
+
+    def _place(self, event: EventFrame) -> int:
+        index = event.value.get("output_index")
+        if type(index) is not int or index < 0:
+            raise AnswerUnreadable("the upstream sent an index that is not a whole number")
+        return index
+
+    def _name(self, name: str, index: int) -> None:
+        """Note under which id an item goes: clients look for it by that or by the index."""
+        if name and self._names.setdefault(name, index) != index:
+            raise AnswerUnreadable("the upstream sent one id for two items")
+        if len(self._names) > MAX_NAMES:
+            raise AnswerUnreadable(f"the upstream sent over {MAX_NAMES} ids of items")
+
+    def _item_of(self, event: EventFrame) -> Out | None:
+        """Find the item that an event is about."""
+        value = event.value
+        name = answer.text_in(value, "item_id")
+        if "output_index" not in value:
+            if name and name not in self._names:
+                raise AnswerUnreadable("the upstream sent a piece of an item that has not begun")
+            index = self._names.get(name)
+        else:
+            index = self._place(event)
+            self._name(name, index)
+        out = self._outs.get(index) if index is not None else None
+        if out is None and (index is not None) and event.type != answer.DONE:
+            raise AnswerUnreadable("the upstream sent a piece of an item that has not begun")
+        return out
+
+    def _added(self, event: EventFrame) -> list[Part]:
+        event.out = out = self._open(self._place(event), event.value["item"])
+        return _sole(event, Kind.LIVE) if out.call is None else _call(event, out.call)
+
+    def _open(self, index: int, item: dict[str, Any]) -> Out:
+        if index in self._outs:
+            raise AnswerUnreadable("the upstream sent two items with one index")
+        call = call_of(item)
+        name = answer.text_in(item, "id")
+        self._name(name, index)
+        out = Out(index, len(self._choice.outs), type_of(item), name, call)
+        self._outs[index] = self._choice.add(out)
+        if call is not None:
+            self._built[index] = _Built(call)
+        return out
+
+    def _done(self, event: EventFrame, out: Out | None) -> list[Part]:
+        item = event.value["item"]
+        index = self._place(event)
+        if out is None:
+            out = self._open(index, item)
+        elif out.ended or type_of(item) != out.type:
+            raise AnswerUnreadable("the upstream ended an item twice, or as another one")
+        self._name(answer.text_in(item, "id"), index)
+        event.out = out
+        self._choice.end(out, item, _item_bytes(event.data))
+        if out.call is None:
+            call_of(item)
+            return _sole(event, Kind.LIVE)
+        self._built.pop(index).end(item)
+        if item.get("status") == "incomplete":
+            # Cut off at a limit: what stops in the middle there, no client can run.
+            self._choice.finish = "incomplete"
+        parts = _call(event, out.call)
+        parts[0].ends = (out.call,)
+        return parts
+
+    def _live(self, event: EventFrame, out: Out) -> list[Part]:
+        if not event.type.startswith(answer.INERT_EVENTS):
+            return _nowhere(event)
+        part = event.value.get("part")
+        if part is not None:
+            check_part(part)
+        if event.type in _TEXTS:
+            self._choice.piece(out, answer.text_in(event.value, "delta"))
+        return _sole(event, Kind.LIVE)
+
+    def _failed(self, event: EventFrame) -> list[Part]:
+        if self._later:
+            raise AnswerUnreadable("the upstream's answer failed")
+        return self._finish(event, "failed")
+
+    def _end(self, event: EventFrame) -> list[Part]:
+        response = event.value["response"]
+        self._identify(response)
+        status = event.type.removeprefix("response.")
+        if status == "failed" and self._later:
+            raise AnswerUnreadable("the upstream's answer failed")
+        if response.get("status") not in (None, status):
+            raise AnswerUnreadable("the upstream sent an end whose type and status differ")
+        usage = response.get("usage")
+        if isinstance(usage, dict):
+            self.usage = usage
+        event.listed = self._listed(event.data, answer.items_of(response))
+        return self._finish(event, status)
+
+    def _listed(self, data: bytes, items: list[dict[str, Any]]) -> list[ItemCall | None]:
+        """Find the call that each item of the snapshot is; one that was not streamed is judged as well."""
+        found: list[ItemCall | None] = []
+        for at, item in enumerate(items):
+            call = call_of(item)
+            known = call and self._known(call, answer.text_in(item, "id"))
+            if known is not None and known.released is not False and known in found:
+                raise AnswerUnreadable("the upstream's answer ends with one call twice")
+            if call is not None and known is None:
+                self._choice.add(Out(-1, len(self._choice.outs), call.type, call.id, call))
+                self._choice.end(self._choice.outs[-1], item, listed_bytes(data, at))
+            found.append(known or call)
+        return found
+
+    def _known(self, call: ItemCall, name: str) -> ItemCall | None:
+        """Find the streamed call that an item of the snapshot repeats.
+
+        What was refused stays refused, whatever it says now.
+        """
+        for out in self._choice.outs:
+            known = out.call
+            if known is not None and (
+                (name and name == out.id) or (call.id and call.id == known.id)
+            ):
+                if out.ended and known.released is not False and not agree(call, known):
+                    raise AnswerUnreadable(
+                        "the upstream's answer ends with another call than it sent"
+                    )
+                return known
+        return None
+
+    def _finish(self, event: EventFrame, status: str) -> list[Part]:
+        choice = self._choice
+        for out in choice.outs:
+            call = out.call
+            if call is None or out.ended:
+                continue
+            if status == "completed":
+                call.odd = "it has no end"
+            else:
+                call.released = False
+                choice.calls.remove(call)
+        choice.finish = status
+        end = EventFrame(b"", b"")
+        event.parts = [Part(event, Kind.FINISH, size=len(event.raw))]
+        end.parts = [Part(end, Kind.DONE)]
+        return event.parts + end.parts
+
+
+class _Built:
+    """A call as it comes: announced, in pieces, whole."""
+
+    def __init__(self, call: ItemCall) -> None:
+        self._call = call
+        self._commands: dict[int, list[str]] = {}
+        self._first = call.arguments
+        self._pieces: list[str] = []
+        self._whole: list[str] = []
+        call.pieces = []
+
+    def add(self, event: EventFrame) -> None:
+        """Take an event between its begin and its end."""
+        begins, key = _PIECES.get(self._call.type, ("", ""))
+        if begins and event.type == f"{begins}.delta":
+            self._pieces.append(answer.text_in(event.value, "delta"))
+        elif begins and event.type == f"{begins}.done":
+            self._whole.append(answer.text_in(event.value, key))
+            name = event.value.get("name")
+            if name is not None and name not in (self._call.plain, *self._call.names):
+                self._call.odd = "its forms have different names"
+        elif self._call.type == "shell_call" and event.type.startswith(_COMMAND):
+            self._command(event)
+        elif self._call.type in _PIECES or not self._call.ran:
+            self._unknown(event)
+
+    def _command(self, event: EventFrame) -> None:
+        index = event.value.get("command_index")
+        if type(index) is not int:
+            self._call.odd = "its commands have no index"
+            return
+        pieces = self._commands.setdefault(index, [])
+        if event.type.endswith(".delta"):
+            pieces.append(answer.text_in(event.value, "delta"))
+        elif event.type.endswith(".done") and answer.text_in(event.value, "command") != "".join(
+            pieces
+        ):
+            self._call.odd = "its forms have different commands"
+        elif event.type.endswith(".added"):
+            pieces.append(answer.text_in(event.value, "command"))
+
+    def _unknown(self, event: EventFrame) -> None:
+        # What a client would make of it is not known. The progress of something that ran makes nothing.
+        if not event.type.endswith((".in_progress", ".completed", ".failed")):
+            self._call.odd = f"it has a piece of the unknown type {event.type[:80]!r}"
+
+    def end(self, item: dict[str, Any]) -> None:
+        """Take the whole item: all that was said of it must be the same call."""
+        call, last = self._call, call_of(item)
+        if last is None:
+            raise AnswerUnreadable("the upstream ended an item as another one")
+        arguments = last.arguments
+        pieces = "".join(self._pieces)
+        forms = [self._first + pieces if pieces else self._first, *self._whole, pieces]
+        said = [form for form in forms if form]
+        if not all(same_arguments(call, form, arguments) for form in said):
+            call.odd = "its forms have different arguments"
+        if (last.id, last.names, last.ran) != (call.id, call.names, call.ran):
+            call.odd = "its forms have different names or ids"
+        commands = ["".join(self._commands[index]) for index in sorted(self._commands)]
+        action = item.get("action")
+        if commands and commands != (action.get("commands") if isinstance(action, dict) else None):
+            call.odd = "its forms have different commands"
+        call.odd = call.odd or last.odd
+        call.pieces, call.listed = last.pieces, last.listed
+
+
+def _item_bytes(data: bytes) -> bytes:
+    span = next(m.value for m in members(without_lone_surrogates(data)) if m.key == "item")
+    return data[span.start : span.end]
+
+
+def listed_bytes(data: bytes, at: int) -> bytes:
+    """Give an item of the snapshot at the end."""
+    text = without_lone_surrogates(data)
+    response = next(m.value for m in members(text) if m.key == "response")
+    output = next(m.value for m in members(text, response) if m.key == "output")
+    start, end = elements(text, output)[at]
+    return data[start:end]
+
+
+def _sole(event: EventFrame, kind: Kind) -> list[Part]:
+    event.parts = [Part(event, kind, size=len(event.raw))]
+    return event.parts
+
+
+def _call(event: EventFrame, call: Gathered) -> list[Part]:
+    event.parts = [Part(event, Kind.CALL, 0, (call,), len(event.raw))]
+    return event.parts
+
+
+def _nowhere(event: EventFrame) -> list[Part]:
+    return _call(event, Gathered(0, "function", released=False))

@@ -1,0 +1,85 @@
+"""An answer of the Responses API that came as one JSON body."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from modegate.core.dialects.responses import answer
+from modegate.core.dialects.responses.items import ItemCall, Out, ResponsesRead, call_of, type_of
+from modegate.core.dialects.responses.output import (
+    found,
+    message_item,
+    output_edits,
+    own_id,
+    usage_edits,
+    value_of,
+)
+from modegate.core.errors import AnswerUnreadable
+from modegate.core.spans import apply, elements, without_lone_surrogates
+
+
+class ResponsesWhole:
+    """One body, read; written again without what was not released."""
+
+    def __init__(self, body: bytes) -> None:
+        """Read it.
+
+        Raises:
+            AnswerUnreadable: it cannot be read with no doubt left.
+        """
+        self._body = body
+        self._value = answer.parse_event(body)
+        usage = self._value.get("usage")
+        self.usage: Mapping[str, Any] | None = usage if isinstance(usage, dict) else None
+        self._read = ResponsesRead(id=answer.text_in(self._value, "id"))
+        self.choices: dict[int, ResponsesRead] = {0: self._read}
+        if "item" in self._value or "response" in self._value:
+            raise AnswerUnreadable("the upstream sent an event in the place of an answer")
+        items = answer.items_of(self._value)
+        span = value_of(body, "output")
+        self._span = span if items else None
+        places = elements(without_lone_surrogates(body), span) if items and span else []
+        for place, item in zip(places, items, strict=True):
+            self._take(item, body[place.start : place.end])
+        self._read.finish = answer.text_in(self._value, "status") or None
+
+    def _take(self, item: dict[str, Any], raw: bytes) -> None:
+        call = call_of(item)
+        name = answer.text_in(item, "id")
+        out = Out(len(self._read.outs), len(self._read.outs), type_of(item), name, call)
+        self._read.end(self._read.add(out), item, raw)
+
+    def write(
+        self,
+        *,
+        before: Sequence[ResponsesRead],
+        closing: Mapping[int, str],
+        stop: frozenset[int],
+        usage: Sequence[Mapping[str, Any]],
+    ) -> bytes:
+        """Give the body without the calls that were not released.
+
+        `before` is what earlier hops said; `closing` the text with which the answer ends instead of its
+        calls; `usage` is what earlier hops spent. A finish in this API never says that calls were made.
+        """
+        calls = [out.call for out in self._read.outs]
+        drop = {at for at, call in enumerate(calls) if _gone(call)}
+        spans = {member.key: member.value for member in found(self._body)}
+        front = [out.raw for hop in before for out in hop.outs if out.shown and out.raw]
+        back = [self._closing(text) for text in closing.values()]
+        edits = []
+        if "output" in spans and (front or back or drop):
+            edits += output_edits(self._body, spans["output"], drop=drop, before=front, behind=back)
+        if self.usage is not None and usage:
+            edits += usage_edits(self._body, spans["usage"], self.usage, usage)
+        return apply(self._body, edits) if edits else self._body
+
+    def _closing(self, text: str) -> bytes:
+        return msgspec.json.encode(message_item(own_id(self._read.id, len(self._read.outs)), text))
+
+
+def _gone(call: ItemCall | None) -> bool:
+    return call is not None and not call.released
