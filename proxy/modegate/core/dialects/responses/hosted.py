@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from collections.abc import Iterator
+from typing import Any, NoReturn
 
 from modegate.core.dialects.responses.request import CARRIES_TOOLS, Item, ResponsesRequest
 from modegate.core.dialects.responses.tools import MCP, mcp_name
@@ -63,13 +64,22 @@ def _refuse_approval(
     if standing.may_run(MCP) or (declined and item.keys <= _APPROVAL_KEYS):
         return
     wanted = None if which is None else request.decode(which)
-    asked = [one for one in request.history if one.get("type") == ASKED and one.get("id") == wanted]
-    if len(asked) == 1:
-        name = mcp_name(str(asked[0].get("server_label")), str(asked[0].get("name")))
-        if not standing.may_run(name):
-            _refuse(number, name, standing)
-        return
+    found = [one for one in _asked(request) if one[0] == wanted]
+    if isinstance(wanted, str) and len(found) == 1:
+        _, label, called = found[0]
+        name = mcp_name(str(label), str(called))
+        if isinstance(label, str) and isinstance(called, str) and standing.may_run(name):
+            return
+        _refuse(number, name, standing)
     _refuse(number, MCP, standing)
+
+
+def _asked(request: ResponsesRequest) -> Iterator[tuple[Any, ...]]:
+    """Give the id, the server's label and the tool's name of each approval that was asked for."""
+    for item in request.items:
+        if item.kind == ASKED:
+            spans = (request.member_of(item.span, key) for key in ("id", "server_label", "name"))
+            yield tuple(None if span is None else request.decode(span) for span in spans)
 
 
 def _refuse(number: int, name: str, standing: Standing) -> NoReturn:

@@ -59,8 +59,8 @@ def keep(
     rules = _Rules(request, standing, native)
     edits, tools = rules.filter(request.tools)
     home = _home(request) if exit_too else None
-    edits = _ended(request.tools, edits, tools, home=home == -1)
     emptied = bool(request.tools) and not tools and home != -1
+    edits = [] if emptied else _ended(request.tools, edits, tools, home=home == -1)
     kept, dropped = list(tools), set()
     for index, item in enumerate(request.items):
         if not item.tools:
@@ -71,9 +71,7 @@ def keep(
             continue
         edits += _ended(item.tools, inside, left, home=home == index)
         kept += left
-    return Kept(
-        [] if emptied else edits, tuple(kept), emptied, frozenset(dropped), home is not None
-    )
+    return Kept(edits, tuple(kept), emptied, frozenset(dropped), home is not None)
 
 
 def _home(request: ResponsesRequest) -> int | None:
