@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from modegate.core.dialects.base import MAX_TEXT, Kind, Part
+from modegate.core.dialects.base import Kind, Part
 from modegate.core.dialects.responses import answer
 from modegate.core.dialects.responses.items import Out
 from modegate.core.dialects.responses.output import (
@@ -26,12 +26,12 @@ from modegate.core.dialects.responses.output import (
     with_id,
 )
 from modegate.core.dialects.responses.stream import EventFrame
+from modegate.core.dialects.responses.unended import Unended
 from modegate.core.errors import ModegateError
 from modegate.core.spans import Edit, Span, apply, elements, without_lone_surrogates
 from modegate.core.sse import comment
 
 _BLANK_LINES = (b"\n\n", b"\r\r", b"\n\r\n", b"\n\r", b"\r\n\r")
-_DELTAS = frozenset({"response.output_text.delta", "response.refusal.delta"})
 
 HEAD_KEYS = (
     "id",
@@ -66,7 +66,7 @@ class _Hop:
     """Items that went."""
     renamed: dict[str, str] = field(default_factory=dict)
     """Item ids that an earlier hop had as well."""
-    open: dict[Out, list[str]] = field(default_factory=dict)
+    open: dict[Out, Unended] = field(default_factory=dict)
     """In a later hop, what the client has of items that have not ended."""
     first: int = 0
     """How many items the client had before it."""
@@ -248,7 +248,7 @@ class ResponsesStreamWriter:
         if event.type == answer.DONE:
             self._end(out)
         elif self._hop.number:
-            self._note(event, out)
+            self._hop.open.setdefault(out, Unended()).note(event.type, event.value)
         return edits
 
     def _begin(self, out: Out) -> None:
@@ -267,12 +267,6 @@ class ResponsesStreamWriter:
         name = self._hop.renamed.get(out.id)
         self._keep(name or out.id, with_id(out.raw, name) if name else out.raw)
 
-    def _note(self, event: EventFrame, out: Out) -> None:
-        """Keep what the client has of an item, in case that its end never comes."""
-        pieces = self._hop.open.setdefault(out, [])
-        if event.type in _DELTAS and sum(map(len, pieces)) <= MAX_TEXT:
-            pieces.append(str(event.value.get("delta") or ""))
-
     def _name_edits(self, event: EventFrame) -> list[Edit]:
         if not self._hop.renamed:
             return []
@@ -288,20 +282,19 @@ class ResponsesStreamWriter:
         return [] if new is None else [Edit(*span, msgspec.json.encode(new))]
 
     def _close(self) -> bytes:
-        """End what a hop that failed has left open, as a client waits for it."""
-        ends: list[bytes] = []
-        for out, pieces in list(self._hop.open.items()):
+        """End what a hop that failed has left open."""
+        told: list[bytes] = []
+        for out, unended in list(self._hop.open.items()):
             name = self._hop.renamed.get(out.id, out.id)
-            if out.type == "message":
-                item: dict[str, Any] = message_item(name, "".join(pieces))
-            else:
-                item = {"id": name, "type": out.type, "summary": []}
-            index = self._hop.places[out]
-            ends.append(self._event(answer.DONE, output_index=index, item=item))
-            out.raw = msgspec.json.encode(item)
-            out.id = name
+            at = {"item_id": name, "output_index": self._hop.places[out]}
+            for kind, more in unended.ends():
+                if kind == answer.DONE:
+                    del at["item_id"]
+                    item = {**more["item"], "id": name}
+                    more, out.raw, out.id = {"item": item}, msgspec.json.encode(item), name
+                told.append(self._event(kind, **at, **more))
             self._end(out)
-        return b"".join(ends)
+        return b"".join(told)
 
     def _end_edits(self, event: EventFrame) -> list[Edit]:
         """Make the snapshot at the end one of the whole answer, as the client got it."""
@@ -312,7 +305,7 @@ class ResponsesStreamWriter:
         if self._hop.number:
             edits += [
                 Edit(*spans[key], msgspec.json.encode(self._head[key]))
-                for key in ("id", "created_at")
+                for key in ("id", "created_at", "previous_response_id")
                 if key in spans and key in self._head
             ]
             if isinstance(value.get("usage"), dict):
