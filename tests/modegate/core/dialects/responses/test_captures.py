@@ -1,0 +1,163 @@
+"""Responses requests of real agents under the policy that ships: what changes things goes, all else stays.
+
+`tests/golden/requests/responses` holds one body a file as each agent sent it, with its prose cut and its
+schemas shortened.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modegate.core.dialects.responses.edit import assemble
+from modegate.core.dialects.responses.request import ResponsesRequest
+from modegate.core.policy_file import parse
+from modegate.core.spans import Span, elements, members
+from modegate.core.standing import Standing
+from support.asked import assembled
+from support.playbook import PLAN, Session
+
+ROOT = Path(__file__).parents[5]
+POLICY = parse((ROOT / "policies.yaml").read_text())
+SECTION = POLICY.modes[PLAN].section
+REQUESTS = {
+    path.stem: path.read_bytes()
+    for path in sorted((ROOT / "tests/golden/requests/responses").glob("*.json"))
+}
+
+# What stays and what goes, by agent; every tool of every request is in one of the two.
+READS = {
+    "codex": "request_user_input view_image get_goal tool_search",
+    "copilot": "read_bash list_bash view fetch_copilot_cli_documentation skill read_agent list_agents "
+    "rg glob",
+    "deepagents": "ls read_file glob grep",
+    "opencode": "glob grep read skill",
+    "pi": "read",
+    "sdk": "read_file",
+}
+CHANGES = {
+    "codex": "exec_command write_stdin apply_patch create_goal update_goal web_search exec wait "
+    "multi_agent_v1__close_agent multi_agent_v1__resume_agent multi_agent_v1__send_input "
+    "multi_agent_v1__spawn_agent multi_agent_v1__wait_agent collaboration__followup_task "
+    "collaboration__interrupt_agent collaboration__list_agents collaboration__send_message "
+    "collaboration__spawn_agent collaboration__wait_agent",
+    "copilot": "bash stop_bash apply_patch sql session_store_sql write_agent task",
+    "deepagents": "write_file edit_file delete task compact_conversation update_goal js_eval fetch_url "
+    "get_current_thread_id",
+    "opencode": "apply_patch bash task webfetch",
+    "pi": "bash edit write",
+    "sdk": "write_file bash",
+}
+READS["opencode"] += " todowrite"
+
+
+def reads(name: str) -> list[str]:
+    return READS[name.partition("-")[0]].split()
+
+
+def changes(name: str) -> list[str]:
+    return CHANGES[name.partition("-")[0]].split()
+
+
+def declared(body: Any) -> Iterator[str]:
+    """Give what is declared anywhere, as a policy knows it: a second reading of the format."""
+    lists = [body.get("tools", ()), *(item.get("tools", ()) for item in body["input"])]
+    for tool in (tool for tools in lists for tool in tools):
+        if tool["type"] != "namespace":
+            yield tool.get("name", tool["type"])
+        for inner in tool.get("tools", ()):
+            home = tool["name"] == "functions"
+            yield inner["name"] if home else f"{tool['name']}__{inner['name']}"
+
+
+def top(body: bytes) -> dict[str, bytes]:
+    return {one.key: body[one.value.start : one.value.end] for one in members(body)}
+
+
+def items(raw: bytes) -> list[bytes]:
+    return [raw[span.start : span.end] for span in elements(raw, Span(0, len(raw)))]
+
+
+def test_each_agent_is_there_and_each_of_its_tools_is_classified() -> None:
+    assert {name.partition("-")[0] for name in REQUESTS} == READS.keys() == CHANGES.keys()
+    for agent in READS:
+        mine = [body for name, body in REQUESTS.items() if name.startswith(f"{agent}-")]
+        seen = {tool for body in mine for tool in declared(json.loads(body))}
+        assert seen == {*READS[agent].split(), *CHANGES[agent].split()}
+    assert sum(map(len, REQUESTS.values())) < 60_000
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_l6_no_tool_that_changes_things_is_declared_and_all_that_read_are(name: str) -> None:
+    body = json.loads(REQUESTS[name])
+    got = assembled(REQUESTS[name], POLICY)
+    kept = [tool for tool in declared(body) if tool in reads(name)]
+    # The way out of the mode comes last; a request without tools has none.
+    expected = [*kept, *(["exit_plan_mode"] if list(declared(body)) else [])]
+    assert list(declared(json.loads(got.body))) == expected
+    assert list(got.tools) == expected
+    plain = {tool.rpartition("__")[2] for tool in changes(name)}
+    assert not plain & set(_words({k: v for k, v in json.loads(got.body).items() if k != "input"}))
+
+
+def _words(value: Any) -> list[str]:
+    """Give every string that is a name or a type, outside of schemas."""
+    if isinstance(value, dict):
+        own = [value[key] for key in ("name", "type") if isinstance(value.get(key), str)]
+        inner = (part for key, part in value.items() if key != "parameters")
+        return own + [word for part in inner for word in _words(part)]
+    if isinstance(value, list):
+        return [word for part in value for word in _words(part)]
+    return []
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_l3_all_else_keeps_its_bytes(name: str) -> None:
+    body = REQUESTS[name]
+    got = assembled(body, POLICY).body
+    before, after = top(body), top(got)
+    for key in before.keys() - {"tools", "input", "instructions"}:
+        assert after[key] == before[key]
+    if not list(declared(json.loads(body))):
+        assert got == body
+        return
+    told = "instructions" in before
+    if told:
+        assert json.loads(after["instructions"]).endswith(SECTION)
+        assert after["instructions"].startswith(before["instructions"][:-1])
+    theirs, ours = items(before["input"]), items(after["input"])
+    sections = [item for item in ours if json.loads(item).get("content") == _section()]
+    assert len(sections) == (0 if told else 1)
+    same = [item for item in ours if item not in sections]
+    # One item alone may change: that in which an agent declares its tools.
+    assert len(same) == len(theirs)
+    for one, other in zip(theirs, same, strict=True):
+        assert one == other or json.loads(one)["type"] == "additional_tools"
+    kept = items(after.get("tools", b"[]"))
+    assert set(kept[:-1]) <= set(items(before.get("tools", b"[]")))
+
+
+def _section() -> list[dict[str, str]]:
+    return [{"type": "input_text", "text": SECTION}]
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_l1_without_a_mode_nothing_changes(name: str) -> None:
+    standing = Session("default", rules=POLICY).standing()
+    assert isinstance(standing, Standing)
+    got = assemble(ResponsesRequest(REQUESTS[name]), standing, "")
+    assert got.body == REQUESTS[name]
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_every_answer_is_found_and_every_call_known(name: str) -> None:
+    read = ResponsesRequest(REQUESTS[name])
+    calls = [item for item in read.history if str(item.get("type")).endswith("_call")]
+    assert {call["call_id"] for call in calls} <= read.call_ids
+    assert len(read.messages) == len(read.history) == len(json.loads(REQUESTS[name])["input"])
+    assert read.first_user_text
+    assert not read.chained
