@@ -9,6 +9,7 @@ from __future__ import annotations
 import click
 
 from modegate import __version__
+from modegate.cli.acp import acp
 from modegate.cli.approvals import approvals, approve, reject
 from modegate.cli.check import check
 from modegate.cli.demo import demo
@@ -32,5 +33,7 @@ def main() -> None:
     """
 
 
-for _command in (serve, check, sessions, mode, watch, approvals, approve, reject, log, demo):
+for _command in (
+    serve, check, sessions, mode, watch, approvals, approve, reject, log, acp, demo
+):  # fmt: skip
     main.add_command(_command)

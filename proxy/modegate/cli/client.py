@@ -28,7 +28,12 @@ def with_client(command: Callable[..., None]) -> Callable[..., None]:
         with ControlClient(url, state_dir, tenant) as client:
             command(client=client, **given)
 
-    wrapped: Callable[..., None] = connected
+    return with_proxy_options(connected)
+
+
+def with_proxy_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add what says which proxy is meant: `url`, `state_dir`, `tenant`."""
+    wrapped = command
     for option in (
         click.option("--tenant", default="local", show_default=True, help="Whose session."),
         click.option(
@@ -51,21 +56,24 @@ def with_client(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
+def find_token(state_dir: Path | None) -> str | None:
+    """Give the token of the environment, else the one that the proxy keeps in its state folder."""
+    import os
+
+    from modegate.server.settings import default_state_dir
+    from modegate.server.token_file import read_token
+
+    return os.environ.get("MODEGATE_CONTROL_TOKEN") or read_token(state_dir or default_state_dir())
+
+
 class ControlClient:
     """Calls to one proxy's control API for one tenant."""
 
     def __init__(self, url: str, state_dir: Path | None, tenant: str) -> None:
         """Find the token; without one the proxy's own refusal says what is missing."""
-        import os
-
         import httpx
 
-        from modegate.server.settings import default_state_dir
-        from modegate.server.token_file import read_token
-
-        token = os.environ.get("MODEGATE_CONTROL_TOKEN") or read_token(
-            state_dir or default_state_dir()
-        )
+        token = find_token(state_dir)
         headers = {"x-modegate-client": "cli"}
         if token:
             headers["authorization"] = f"Bearer {token}"
