@@ -109,7 +109,7 @@ async def test_refusals_are_400_in_the_apis_own_shape(tmp_path: Path) -> None:
 
 
 PATHS = [
-    "/v1/responses", "/v1/messages", "/v1/messages/count_tokens", "/v1/completions",
+    "/v1/responses", "/v1/messages/batches", "/v1/completions",
     "/v1/realtime", "/v1/batches",
     "/v1//chat/completions", "//v1/chat/completions", "/v1/chat/completions//", "/v1/chat%2Fcompletions",
     "/v1/Chat/completions", "/v1/./chat/completions", "/v1/chat/completions;x", "/api/chat",

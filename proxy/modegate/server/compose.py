@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from modegate import __version__
 from modegate.core.approvals import WAITS, Waits
 from modegate.core.dialects.chat.dialect import ChatDialect
+from modegate.core.dialects.messages.dialect import MessagesDialect
 from modegate.core.endpoints import Kind
 from modegate.core.errors import LogUnavailable
 from modegate.core.problems import PolicyProblems, Problem
@@ -28,8 +29,10 @@ from modegate.server.approvals import KEEPALIVE_S, Approvals
 from modegate.server.clock import SystemClock
 from modegate.server.control import Control
 from modegate.server.eventlog_open import open_log
+from modegate.server.extension import Extend, Extension, Shared
 from modegate.server.folds import Folds
 from modegate.server.metrics import Metrics
+from modegate.server.mode_setter import ModeSetter
 from modegate.server.policies import Policies
 from modegate.server.printable import printable, problem_line
 from modegate.server.proxy import Proxy
@@ -69,18 +72,27 @@ class Composed:
     jobs: tuple[Job, ...]
     """What must run beside the server."""
     draining: asyncio.Event
+    acp: Extension | None = None
 
     def drain(self) -> None:
         """End what would last as long as its client, or as a person thinks."""
         self.draining.set()
         self.parts.control.close()
+        if self.acp is not None:
+            self.acp.close()
 
 
 @asynccontextmanager
 async def compose(
-    settings: Settings, *, waits: Waits = WAITS, keepalive: float = KEEPALIVE_S
+    settings: Settings,
+    *,
+    acp: Extend | None = None,
+    waits: Waits = WAITS,
+    keepalive: float = KEEPALIVE_S,
 ) -> AsyncIterator[Composed]:
     """Build everything, and let go of it at the end; `waits` and `keepalive` (seconds) for tests.
+
+    `acp` builds the endpoint at `/acp`; it stands above the server, so that the caller names it.
 
     Raises:
         StartFailed: the policy, the script, the log or the state folder cannot be used.
@@ -104,6 +116,7 @@ async def compose(
         recorder = Recorder(folds, clock)
         approvals = Approvals(folds, log, clock, waits=waits, keepalive=keepalive)
         draining = asyncio.Event()
+        messages = MessagesDialect()
         metrics.watch(
             lost=lambda: recorder.lost,
             generation=lambda: policies.status.generation,
@@ -118,12 +131,26 @@ async def compose(
             policies=policies,
             upstreams=upstreams,
             sites=sites,
-            dialects={Kind.CHAT: ChatDialect()},
+            dialects={
+                Kind.CHAT: ChatDialect(),
+                Kind.MESSAGES: messages,
+                Kind.COUNT_TOKENS: messages,
+            },
             clock=clock,
             metrics=metrics,
             approvals=approvals,
             draining=draining,
         )
+        shared = Shared(
+            log=log,
+            folds=folds,
+            policies=policies,
+            approvals=approvals,
+            setter=ModeSetter(log, folds, policies),
+            access=access,
+            clock=clock,
+        )
+        extension = acp(shared) if acp is not None else None
         parts = Parts(
             proxy=Proxy(reach),
             log=log,
@@ -139,13 +166,15 @@ async def compose(
             metrics=metrics,
             access=access,
             sites=sites,
+            acp=extension.app if extension else None,
         )
         jobs = (
             Job("the policy watcher", policies.watch),
             Job("the recorder", recorder.run, recorder.stop),
             Job("the upstreams", upstreams.tidy),
+            *(extension.jobs if extension else ()),
         )
-        yield Composed(parts, policies, upstreams, recorder, jobs, draining)
+        yield Composed(parts, policies, upstreams, recorder, jobs, draining, extension)
 
 
 def _policies(path: Path, clock: SystemClock) -> Policies:
@@ -204,8 +233,8 @@ def _scripted(path: Path) -> Upstream:
         raise StartFailed(*_lines(path, error.problems), exit_code=2) from error
 
 
-def run(settings: Settings) -> None:
-    """Serve until SIGTERM or SIGINT.
+def run(settings: Settings, *, acp: Extend | None = None) -> None:
+    """Serve until SIGTERM or SIGINT; `acp` as in `compose`.
 
     Raises:
         StartFailed: the process cannot start.
@@ -214,11 +243,11 @@ def run(settings: Settings) -> None:
     logs.configure(settings.log_level, settings.log_format)
     tune_malloc()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(_serve(settings))
+        runner.run(_serve(settings, acp))
 
 
-async def _serve(settings: Settings) -> None:
-    async with compose(settings) as composed:
+async def _serve(settings: Settings, acp: Extend | None) -> None:
+    async with compose(settings, acp=acp) as composed:
         with bind(settings.host, settings.port) as listener:
             port = listener.getsockname()[1]
             server = Server(

@@ -15,7 +15,14 @@ import msgspec
 from modegate.core.dialects.strict import MAX_DEPTH, check_objects, decode_object
 from modegate.core.dialects.tools import spelling
 from modegate.core.errors import AnswerUnreadable
-from modegate.core.spans import without_lone_surrogates
+from modegate.core.spans import (
+    Edit,
+    Span,
+    apply,
+    elements,
+    members,
+    without_lone_surrogates,
+)
 
 CALL_STOPS = frozenset({"tool_use", "tool_calls"})
 """Stop reasons that say calls were made; the second is what some translating gateways send."""
@@ -105,9 +112,10 @@ def parse_event(data: bytes) -> dict[str, Any]:
         AnswerUnreadable: it is none, or leaves a doubt: a duplicate key, a key in another case, a call in
             a place that this API does not have.
     """
-    value = _decode_unique(data)
+    value = decode_object(data)
     block = value.get("content_block") if value.get("type") == "content_block_start" else None
-    _check(value, (block,) if isinstance(block, dict) else ())
+    places = [m.value for m in members(data) if m.key == "content_block"]
+    _check(data, value, [block] if isinstance(block, dict) else [], places)
     return value
 
 
@@ -117,15 +125,17 @@ def parse_message(data: bytes) -> dict[str, Any]:
     Raises:
         AnswerUnreadable: as `parse_event`, or its `content` is not a list of blocks.
     """
-    value = _decode_unique(data)
-    _check(value, blocks_of(value))
-    return value
-
-
-def _decode_unique(data: bytes) -> dict[str, Any]:
     value = decode_object(data)
-    check_objects(data, lambda _found: None)
+    blocks = blocks_of(value)
+    lists = [m.value for m in members(data) if m.key == "content" and data[m.value.start] == 0x5B]
+    _check(data, value, blocks, [place for span in lists for place in elements(data, span)])
     return value
+
+
+def raw_input(block: bytes) -> str:
+    """Give a block's arguments as they are written."""
+    span = next(m.value for m in members(block) if m.key == "input")
+    return block[span.start : span.end].decode()
 
 
 def blocks_of(message: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -144,7 +154,18 @@ def blocks_of(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     return content
 
 
-def _check(value: dict[str, Any], blocks: Sequence[dict[str, Any]]) -> None:
+def _check(
+    data: bytes, value: dict[str, Any], blocks: Sequence[dict[str, Any]], places: Sequence[Span]
+) -> None:
+    # A call's arguments are the tool's own matter: what is wrong with them is wrong with the call alone.
+    inputs = [
+        Edit(*member.value, b"null")
+        for place in places
+        if data[place.start] == 0x7B
+        for member in members(data, place)
+        if member.key == "input"
+    ]
+    check_objects(apply(data, inputs), lambda _found: None)
     _check_inside(value, {id(block) for block in blocks}, MAX_DEPTH)
 
 
@@ -160,7 +181,6 @@ def _check_inside(value: Any, blocks: set[int], depth: int) -> None:
             _check_type(value.get("type"))
         for key, inner in value.items():
             _check_key(key)
-            # A call's arguments are the tool's own matter.
             if not (block and key == "input"):
                 _check_inside(inner, blocks, depth - 1)
 

@@ -7,7 +7,6 @@ answer ends decides whether that can be, so it is judged there.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +14,7 @@ from modegate.core.dialects.base import Kind, Part
 from modegate.core.dialects.messages import answer
 from modegate.core.dialects.messages.blocks import CALL, DELTAS, SHOWN, Block, MessageRead, begin
 from modegate.core.errors import AnswerUnreadable, UpstreamFailed
+from modegate.core.spans import members
 from modegate.core.sse import Frame
 
 _CALL_DELTA = "input_json_delta"
@@ -148,7 +148,7 @@ class MessagesStreamReader:
         if len(read.calls) > answer.MAX_CALLS or len(read.blocks) > answer.MAX_BLOCKS:
             raise AnswerUnreadable("the upstream sent too many blocks")
         read.size += 0 if block.kind in DELTAS or block.kind == CALL else len(frame.raw)
-        _begin_input(block)
+        _begin_input(block, frame.data)
         return self._blocks_part(frame, block)
 
     def _opened(self, frame: MessagesFrame, index: Any) -> Block:
@@ -255,14 +255,15 @@ def _string(delta: dict[str, Any], key: str) -> str:
     return value
 
 
-def _begin_input(block: Block) -> None:
+def _begin_input(block: Block, data: bytes) -> None:
     """Take the arguments that a call begins with: mostly none, from some servers all of them."""
     if block.call is None or block.kind in SHOWN or "input" not in block.start:
         return
     value = block.start["input"]
     if isinstance(value, dict):
         if value:
-            block.call.pieces.append(json.dumps(value, ensure_ascii=False))
+            span = next(m.value for m in members(data) if m.key == "content_block")
+            block.call.pieces.append(answer.raw_input(data[span.start : span.end]))
     elif value not in (None, ""):
         block.call.odd = "its arguments are not an object"
 

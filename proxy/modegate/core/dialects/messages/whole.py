@@ -52,8 +52,7 @@ class MessagesWhole:
         if call is None:
             raise AssertionError("only calls have arguments")
         if isinstance(value, dict):
-            span = _member(members(block.raw), "input").value
-            call.pieces.append(block.raw[span.start : span.end].decode())
+            call.pieces.append(answer.raw_input(block.raw))
         elif value is not None:
             call.odd = "its arguments are not an object"
 
