@@ -61,6 +61,8 @@ def assemble(request: MessagesRequest, standing: Standing, section: str) -> Asse
         BadRequest: the request asks for something that the provider would run by itself, and that
             cannot be taken out without changing what is asked; or it can be read in two ways.
     """
+    if not standing.gated:
+        return Assembled(request.body, names_of([*request.tools, *request.inline]))
     servers = Servers(request, standing)
     hosted.refuse(request, standing, servers)
     leave = leaving.exit_of(standing)
@@ -94,12 +96,11 @@ def _filtered(request: MessagesRequest, kept: _Kept) -> Filtered:
     """Keep what stays, and see to it that the API has a tool where it wants one."""
     declared = request.tools
     names = names_of(kept.usable)
-    if declared and not kept.usable:
-        if not request.holds_tool_blocks:
+    if request.declares_tools and not kept.usable:
+        if not declared or not request.holds_tool_blocks:
             return Filtered([], drop=frozenset({"tools", "tool_choice"}))
-        return Filtered(
-            [exit_edit(declared, INERT_ENTRY, any_kept=False), *choice_edits(request, frozenset())]
-        )
+        inert = exit_edit(declared, INERT_ENTRY, any_kept=False)
+        return Filtered([inert, *choice_edits(request, frozenset())])
     edits = choice_edits(request, kept.names) if request.declares_tools else []
     if not declared:
         return Filtered(edits, names)
@@ -121,7 +122,8 @@ def _with_exit(request: MessagesRequest, kept: _Kept) -> Filtered:
 def _beside(request: MessagesRequest, kept: _Kept, entry: bytes) -> list[Edit]:
     """Give the edits that leave what is kept and an entry of ours behind it."""
     if not request.tools:
-        return [_new_member(request, "tools", b"[" + entry + b"]")]
+        span, alone = request.top.get("tools"), b"[" + entry + b"]"
+        return [Edit(*span, alone) if span else _new_member(request, "tools", alone)]
     added = exit_edit(request.tools, entry, any_kept=bool(kept.tools))
     if not kept.tools:
         return [added]
@@ -145,7 +147,9 @@ def _stays(
 
 
 def _callers(request: MessagesRequest, tool: Tool) -> list[Span]:
-    return [] if tool.callers is None else request.elements_of(tool.callers)
+    if tool.callers is None or request.text(tool.callers) == b"null":
+        return []
+    return request.elements_of(tool.callers)
 
 
 def _callable(request: MessagesRequest, tool: Tool, standing: Standing) -> bool:

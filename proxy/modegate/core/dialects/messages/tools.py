@@ -62,6 +62,9 @@ TYPED_FIELDS = PLAIN_FIELDS | {
 
 TOOLSET_FIELDS = TYPED_FIELDS | {"defaultconfig", "mcpservername", "tools"}
 
+CHOICE_FIELDS = PLAIN_FIELDS | {"disableparalleltooluse"}
+"""What may stand in a choice and names nothing."""
+
 PLACEHOLDERS = frozenset({"DeferredToolPlaceholder", "__pi_deferred_placeholder__"})
 """Deferred tools of Claude Code and Pi that nothing ever loads: one deferred tool in the list keeps the
 prompt as it is when others come and go. They stay, as they can do nothing; a call is judged like any."""
@@ -151,4 +154,4 @@ def may_stay(tool: Tool, standing: Standing) -> bool:
 
 def names_in_choice(body: bytes, span: Span) -> tuple[ToolName, ...]:
     """Give the names in a tool choice, where `type` is the kind of choice."""
-    return tool_names(body, span, means=lambda _kind: ())
+    return tool_names(body, span, plain=CHOICE_FIELDS, means=lambda _kind: ())
