@@ -21,6 +21,7 @@ from modegate.server.approvals import KEEPALIVE_S
 from modegate.server.compose import Composed, compose
 from modegate.server.serving import Server, bind, serve_with
 from modegate.server.settings import Settings
+from modegate_acp import build
 
 TOKEN = "test-token-0123456789"
 POLICIES = """
@@ -100,7 +101,7 @@ async def running(
     settings = Settings(
         port=0, upstream=upstream, state_dir=folder / "state", control_token=TOKEN, **more
     )
-    async with compose(settings, waits=waits, keepalive=keepalive) as composed:
+    async with compose(settings, acp=build, waits=waits, keepalive=keepalive) as composed:
         with bind("127.0.0.1", 0) as listener:
             url = f"http://127.0.0.1:{listener.getsockname()[1]}"
             server = Server(create_app(composed.parts), drain=5.0, on_drain=composed.drain)

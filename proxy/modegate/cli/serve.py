@@ -59,9 +59,11 @@ def serve(**given: Any) -> None:
     """
     from modegate.server.compose import run
     from modegate.server.serving import StartFailed, TaskDied
+    from modegate_acp import build
 
     try:
-        run(Settings(**{name: value for name, value in given.items() if value is not None}))
+        settings = Settings(**{name: value for name, value in given.items() if value is not None})
+        run(settings, acp=build)
     except BadSettings as error:
         for problem in error.problems:
             click.echo(f"Error: setting {problem}", err=True)

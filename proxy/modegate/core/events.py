@@ -27,6 +27,8 @@ class SessionOpen:
     how: str
     parent: SessionId | None = None
     derived: bool = False
+    cwd: str = ""
+    """The folder that an ACP client opened it for; empty where none did."""
 
 
 @dataclass(frozen=True, slots=True)

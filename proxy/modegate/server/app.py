@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from modegate.core.errors import LogUnavailable, ModegateError, UpgradeRequired, error_json
@@ -21,9 +21,10 @@ from modegate.core.headers import is_upgrade
 from modegate.server.access import Access, Guard, Sites
 from modegate.server.control import Control, PolicySource, on_error
 from modegate.server.eventlog import EventLog
+from modegate.server.http11 import WEBSOCKET_PATH
 from modegate.server.metrics import Metrics
 
-RESERVED = frozenset({"control", "healthz", "readyz", "metrics"})
+RESERVED = frozenset({"acp", "control", "healthz", "readyz", "metrics"})
 """First segments of the paths that never go upstream."""
 
 PING_S = 3.0
@@ -41,6 +42,7 @@ class Parts:
     metrics: Metrics
     access: Access
     sites: Sites
+    acp: ASGIApp | None = None
 
 
 def create_app(parts: Parts) -> ASGIApp:
@@ -55,6 +57,8 @@ def create_app(parts: Parts) -> ASGIApp:
                 await _UPGRADE_REFUSED(scope, receive, send)
             else:
                 await proxy(scope, receive, send)
+        elif scope["type"] == "websocket" and scope["path"] == WEBSOCKET_PATH and parts.acp:
+            await own(scope, receive, send)
         elif scope["type"] == "websocket":
             await _refuse_websocket(scope, receive, send)
         else:
@@ -89,7 +93,7 @@ _UPGRADE_REFUSED = _UpgradeRefusal(
 
 
 async def _refuse_websocket(scope: Scope, receive: Receive, send: Send) -> None:
-    # Only servers that take WebSockets themselves come here; uvicorn runs without.
+    # Only servers that take WebSockets everywhere come here; ours does at one path.
     if "websocket.http.response" in scope.get("extensions", {}):
         await _UPGRADE_REFUSED(scope, receive, send)
     else:
@@ -100,8 +104,14 @@ def _own(parts: Parts) -> ASGIApp:
     probes = _Probes(parts)
     control = parts.control.router()
     guard = Guard(control, access=parts.access, sites=parts.sites)
+    acp: list[BaseRoute] = []
+    if parts.acp is not None:
+        endpoint = Guard(parts.acp, access=parts.access, sites=parts.sites)
+        # Not a Mount, which would have clients follow a redirect to /acp/.
+        acp = [Route(WEBSOCKET_PATH, endpoint), WebSocketRoute(WEBSOCKET_PATH, endpoint)]
     return Starlette(
         routes=[
+            *acp,
             Route("/healthz", probes.health),
             Route("/readyz", probes.ready),
             Route("/metrics", probes.metrics),

@@ -1,5 +1,8 @@
 """uvicorn's HTTP/1.1 protocol, mended for requests that offer an upgrade beside their body.
 
+A WebSocket is taken at one path only; everywhere else the wish for one is a request like any, which
+the app refuses.
+
 Java's HTTP client, for one, offers `h2c` in its requests. A server may ignore that (RFC 9110, section 7.8),
 but httptools stops at the end of such a head and takes the body for what comes after the upgrade: the
 request arrives without its body, and the body is read as a request of its own. So the head is
@@ -12,6 +15,8 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from modegate.core.headers import is_upgrade
+
+WEBSOCKET_PATH = "/acp"
 
 _OFFER = frozenset({b"upgrade", b"http2-settings"})
 
@@ -42,6 +47,8 @@ class Http11Protocol(HttpToolsProtocol):
                 self.parser = httptools.HttpRequestParser(self)
                 self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
                 return head + data[upgrade.args[0] :]
+            if self._should_upgrade():
+                self.handle_websocket_upgrade()
             self._deaf = True
         return b""
 
@@ -51,12 +58,18 @@ class Http11Protocol(HttpToolsProtocol):
             super().on_headers_complete()
         elif not self._is_ignorable():
             super().on_headers_complete()
-            self.cycle.keep_alive = False
+            if not self._should_upgrade():
+                self.cycle.keep_alive = False
 
     def on_message_complete(self) -> None:
         """End the request, unless its head will come again."""
         if not (self.parser.should_upgrade() and self._is_ignorable()):
             super().on_message_complete()
+
+    def _should_upgrade(self) -> bool:
+        wanted = self.parser.get_method() == b"GET" and is_upgrade(self.headers)
+        at = self.url.partition(b"?")[0] == WEBSOCKET_PATH.encode()
+        return wanted and at and super()._should_upgrade()
 
     def _is_ignorable(self) -> bool:
         return self.parser.get_method() != b"CONNECT" and not is_upgrade(self.headers)

@@ -33,6 +33,9 @@ KEEP_ALIVE_S = 75
 """Longer than common clients keep an idle connection (openai 5 s, Node 4 to 60 s), so that they close first
 and no request meets a connection that is just being closed."""
 
+MAX_FRAME = 4 * 1024 * 1024
+"""Bytes of a WebSocket message."""
+
 CLEANUP_S = 5.0
 """What is left of requests that were cut off at the end of the drain."""
 
@@ -119,7 +122,9 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 app,
                 http=Http11Protocol,
-                ws="none",
+                ws="websockets-sansio",
+                ws_max_size=MAX_FRAME,
+                ws_per_message_deflate=False,  # it costs some 100 KB a connection
                 lifespan="off",
                 log_config=None,
                 access_log=False,

@@ -1,0 +1,145 @@
+"""What one connection was shown of one session, and what it must be told to catch up. Pure.
+
+A connection is not sent a message for each event: it is brought from the state that it was last shown to
+the newest one, whenever it can take messages. A slow client so skips what is no longer true, and a client
+that attaches is asked what is open like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from modegate.core.approvals import Approval
+from modegate.core.fold import State
+from modegate.core.ids import Seq, SessionId
+from modegate.core.levels import Level
+from modegate.core.policy import Policy
+from modegate_acp import render
+from modegate_acp.permissions import offered
+from modegate_acp.protocol import Message
+from modegate_acp.quirks import Peer
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A session as one connection may see it, now."""
+
+    session: SessionId
+    state: State
+    policy: Policy
+    peer: Peer
+    level: Level
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question that a connection was asked."""
+
+    rpc: str | None
+    """Id of the request that asked; None where it was only shown, or where the client has replied."""
+    offered: tuple[str, ...]
+    expires: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a connection was shown of a session."""
+
+    seq: Seq
+    mode_seq: Seq
+    modes: Message
+    asked: Mapping[str, Asked] = field(default_factory=dict)
+    """By the question's id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Out:
+    """A message to send, and the question that a person is then shown by it."""
+
+    message: Message
+    asks: str | None = None
+
+
+def begin(view: View) -> Shown:
+    """Give what an answer to new, load or resume shows; questions come after it, by `catch_up`."""
+    state = view.state
+    return Shown(state.seq, state.mode_seq, render.modes(view.policy, state))
+
+
+def catch_up(shown: Shown, view: View, new_rpc: Callable[[], str]) -> tuple[Shown, list[Out]]:
+    """Give what is to be sent, and what the connection has been shown then.
+
+    A state that is older than what was shown changes nothing. `new_rpc` gives ids that are never given twice.
+    """
+    if view.state.seq < shown.seq:
+        return shown, []
+    out = [Out(message) for message in _mode(shown, view)]
+    asked, about = _questions(shown, view, new_rpc)
+    now = begin(view)
+    return replace(now, asked=asked), out + about
+
+
+def _mode(shown: Shown, view: View) -> list[Message]:
+    modes = render.modes(view.policy, view.state)
+    if modes == shown.modes and view.state.mode_seq == shown.mode_seq:
+        return []
+    return render.mode_updates(view.session, view.policy, view.state, view.peer)
+
+
+def _questions(
+    shown: Shown, view: View, new_rpc: Callable[[], str]
+) -> tuple[dict[str, Asked], list[Out]]:
+    is_open = {name: one for name, one in view.state.approvals.items() if _open(one, view.now_ms)}
+    out: list[Out] = []
+    asked: dict[str, Asked] = {}
+    for name, before in shown.asked.items():
+        if name in is_open:
+            asked[name] = before
+        else:
+            out += _over(name, before, view)
+    for name, one in is_open.items():
+        if name not in asked:
+            asked[name], about = _ask(one, view, new_rpc)
+            out += about
+    return asked, out
+
+
+def _open(approval: Approval, now_ms: int) -> bool:
+    return approval.open and now_ms < approval.asked.expires
+
+
+def _ask(approval: Approval, view: View, new_rpc: Callable[[], str]) -> tuple[Asked, list[Out]]:
+    call = render.tool_call(approval)
+    out = [Out(render.pending(view.session, call))]
+    may = offered(approval.asked, view.level)
+    if not may:
+        return Asked(None, (), approval.asked.expires), out
+    rpc = new_rpc()
+    request = render.permission(rpc, view.session, call, render.choices(may))
+    out.append(Out(request, asks=approval.asked.id))
+    return Asked(rpc, tuple(one.id for one in may), approval.asked.expires), out
+
+
+def _over(name: str, before: Asked, view: View) -> list[Out]:
+    ended = view.state.approvals.get(name)
+    well = ended is not None and ended.approved
+    out = [Out(render.withdrawn(before.rpc))] if before.rpc is not None else []
+    return [
+        *out,
+        Out(render.settled(view.session, name, well=well, how=render.ending(ended))),
+    ]
+
+
+def replied(shown: Shown, name: str) -> Shown:
+    """Note that the client has answered, so that it is neither asked again nor told to forget it."""
+    before = shown.asked.get(name)
+    if before is None:
+        return shown
+    return replace(shown, asked={**shown.asked, name: replace(before, rpc=None)})
+
+
+def forget(shown: Shown, name: str) -> Shown:
+    """Forget that a question was asked, so that it is asked again."""
+    return replace(shown, asked={one: a for one, a in shown.asked.items() if one != name})

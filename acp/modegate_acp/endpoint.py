@@ -1,0 +1,132 @@
+"""The `/acp` endpoint: which connections there are, which are taken, and when they end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from modegate.core.ids import LOCAL, Tenant
+from modegate.server.access import GRANT, Grant, bearer, problem
+from modegate.server.extension import Shared
+from modegate.server.serving import Job
+from modegate_acp.connection import Caller, Connection
+from modegate_acp.fanout import Fanout
+from modegate_acp.handlers import handle
+from modegate_acp.streamable import Streamable
+from modegate_acp.websocket import serve
+
+MAX_CONNECTIONS = 64
+"""Connections of one token at a time."""
+
+IDLE_S = 60.0
+"""How long a connection lives that has no stream, or that does not begin."""
+
+RESTARTING = 1012
+"""Close code of RFC 6455's registry: the service restarts, come again."""
+
+NOT_ALLOWED = 1008
+TRY_AGAIN = 1013
+
+
+class Endpoint:
+    """All connections of this process."""
+
+    def __init__(self, shared: Shared) -> None:
+        """Take the parts of the proxy that it uses."""
+        self._shared = shared
+        self._fanout = Fanout(shared, self._tick)
+        self._connections: dict[str, Connection] = {}
+        self._idle_since: dict[str, float] = {}
+        self._closing = False
+        self._streamable = Streamable(self)
+        self.jobs: Sequence[Job] = (Job("the ACP endpoint", self._fanout.run, self._fanout.stop),)
+        shared.policies.on_change.append(lambda _policy: self._fanout.refresh_all())
+
+    @property
+    def app(self) -> ASGIApp:
+        """Answer what the guard let through."""
+        return self._serve
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        caller = self._caller(scope)
+        if isinstance(caller, Response):
+            await caller(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await serve(self, caller, (scope, receive, send))
+        else:
+            await self._streamable.serve(caller, (scope, receive, send))
+
+    def _caller(self, scope: Scope) -> Caller | Response:
+        grant: Grant = scope[GRANT]
+        request = HTTPConnection(scope)
+        tenant = Tenant(request.query_params.get("tenant", LOCAL))
+        if not 0 < len(tenant) <= 128:
+            return problem(400, "bad_request", "tenant: must have 1 to 128 characters")
+        if not grant.sees(tenant):
+            # Not 404, on which clients take their connection for lost.
+            return problem(403, "tenant_not_allowed", f"this token knows no tenant {tenant!r}")
+        headers = Headers(scope=scope)
+        scheme = "https" if scope["scheme"] in ("https", "wss") else "http"
+        base = f"{scheme}://{headers.get('host', '')}"
+        return Caller(bearer(headers), grant.name, tenant, base)
+
+    def connect(self, caller: Caller, *, split: bool) -> Connection | Response:
+        """Take a new connection, or say why not."""
+        if self._closing:
+            return problem(503, "shutting_down", "this process is shutting down")
+        taken = sum(one.caller.name == caller.name for one in self._connections.values())
+        if taken >= MAX_CONNECTIONS:
+            text = f"this token has {MAX_CONNECTIONS} connections already"
+            return problem(429, "too_many_connections", text)
+        connection = Connection(self._shared, self._fanout, caller, handle, split=split)
+        self._connections[connection.id] = connection
+        self.idle(connection)
+        return connection
+
+    def find(self, name: str, caller: Caller) -> Connection | None:
+        """Give a connection of the same token and tenant."""
+        found = self._connections.get(name)
+        mine = found and (found.caller.name, found.caller.tenant) == (caller.name, caller.tenant)
+        return found if mine else None
+
+    def drop(self, connection: Connection) -> None:
+        """Forget a connection whose transport is gone."""
+        self._connections.pop(connection.id, None)
+        self._idle_since.pop(connection.id, None)
+        connection.end()
+
+    def idle(self, connection: Connection) -> None:
+        """Note that it has no stream from now on."""
+        self._idle_since[connection.id] = self._shared.clock.monotonic()
+
+    def busy(self, connection: Connection) -> None:
+        """Note that it has one."""
+        self._idle_since.pop(connection.id, None)
+
+    def _tick(self) -> None:
+        now = self._shared.clock.monotonic()
+        for connection in list(self._connections.values()):
+            since = self._idle_since.get(connection.id)
+            if connection.outbox.overflowed:
+                connection.close(TRY_AGAIN)
+            elif connection.grant is None or (since is not None and now - since >= IDLE_S):
+                connection.close(NOT_ALLOWED)
+            if connection.outbox.closed and connection.split:
+                self.drop(connection)
+
+    def close(self) -> None:
+        """End every connection: this process shuts down."""
+        self._closing = True
+        for connection in list(self._connections.values()):
+            connection.close(RESTARTING)
+            if connection.split:
+                self.drop(connection)
+
+
+def build(shared: Shared) -> Endpoint:
+    """Make the endpoint of a proxy, for `compose(acp=build)`."""
+    return Endpoint(shared)

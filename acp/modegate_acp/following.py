@@ -1,0 +1,296 @@
+"""The sessions that one connection follows: what it is shown of them, and what its person is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Protocol
+
+from modegate.core.errors import ModegateError
+from modegate.core.fold import State
+from modegate.core.ids import Seq, SessionId, SessionKey
+from modegate.core.levels import Level, to_answer
+from modegate.server.extension import Shared
+from modegate_acp import render
+from modegate_acp.attachment import Out, Shown, View, begin, catch_up, forget, replied
+from modegate_acp.outbox import Outbox
+from modegate_acp.permissions import Abstained, Chosen, outcome, rejection
+from modegate_acp.protocol import INVALID_REQUEST, Message, Reply, RpcError
+from modegate_acp.quirks import Peer
+
+logger = logging.getLogger(__name__)
+
+MAX_SESSIONS = 256
+"""Sessions that one connection may follow."""
+
+_NOTHING = Shown(Seq(-1), Seq(-1), {})
+
+
+class Feed(Protocol):
+    """Where the news of sessions come from, and what else the process's connections share."""
+
+    def attach(self, key: SessionKey, follower: Following) -> None:
+        """Offer the follower what the log brings about a session, from now on."""
+        ...
+
+    def detach(self, key: SessionKey, follower: Following) -> None:
+        """Offer it no more."""
+        ...
+
+    def followers(self, key: SessionKey) -> frozenset[Following]:
+        """Give the session's followers."""
+        ...
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run something to its end, also if its client goes away meanwhile."""
+        ...
+
+
+class Viewer(Protocol):
+    """Whose eyes it is shown to."""
+
+    @property
+    def peer(self) -> Peer | None:
+        """The client."""
+        ...
+
+    @property
+    def level(self) -> Level | None:
+        """What its token may do; None once it is no token any more."""
+        ...
+
+    def key(self, session: SessionId) -> SessionKey:
+        """Give a session's key."""
+        ...
+
+    def need(self, level: Level, what: str) -> None:
+        """Raise unless the token's level covers this one."""
+        ...
+
+    def by(self, method: str) -> str:
+        """Name the person for the log."""
+        ...
+
+
+class Following:
+    """One connection's sessions and its questions; all on the event loop."""
+
+    def __init__(self, shared: Shared, feed: Feed, viewer: Viewer, *, split: bool) -> None:
+        """Follow nothing yet; `split` if each session has a stream of its own."""
+        self.outbox = Outbox(self._refresh, split=split)
+        self._shared = shared
+        self._feed = feed
+        self._viewer = viewer
+        self._shown: dict[SessionId, Shown] = {}
+        self._newest: dict[SessionId, State] = {}
+        self._waiting: dict[str, Callable[[Reply], None]] = {}
+
+    def __contains__(self, session: SessionId) -> bool:
+        """Tell whether it follows a session."""
+        return session in self._shown
+
+    def send(self, session: SessionId | None, message: Message) -> None:
+        """Let a message wait for its turn."""
+        self.outbox.put(session, Out(message))
+
+    # What is shown.
+
+    def begin(self, session: SessionId) -> None:
+        """Be fed from now on: before the state is read, so that nothing falls between.
+
+        Raises:
+            RpcError: too many sessions are followed already.
+        """
+        if session not in self._shown and len(self._shown) >= MAX_SESSIONS:
+            raise RpcError(INVALID_REQUEST, f"a connection may follow {MAX_SESSIONS} sessions")
+        self._feed.attach(self._viewer.key(session), self)
+        self.outbox.open(session)
+
+    def show(self, session: SessionId, state: State) -> None:
+        """Note that an answer shows this state; what it does not show, such as questions, comes after it."""
+        self._withdraw(session)
+        self._shown[session] = begin(self._view(session, state))
+        self.offer(session, state)
+
+    def end(self, session: SessionId) -> None:
+        """Be fed no more, and leave its questions to others."""
+        self._feed.detach(self._viewer.key(session), self)
+        self._withdraw(session)
+        self._shown.pop(session, None)
+        self._newest.pop(session, None)
+
+    def end_all(self) -> None:
+        """Let go of everything."""
+        self.outbox.close()
+        for session in list(self._shown):
+            self._feed.detach(self._viewer.key(session), self)
+        self._shown.clear()
+        self._newest.clear()
+        self._waiting.clear()
+
+    def offer(self, session: SessionId, state: State) -> None:
+        """Take the newest state of a session, to be told of when there is room."""
+        known = self._newest.get(session)
+        if known is None or known.seq <= state.seq:
+            self._newest[session] = state
+        self.outbox.mark(session)
+
+    def catch_up(self, session: SessionId, state: State) -> None:
+        """Tell of a state now, in front of the answer that follows."""
+        self.offer(session, state)
+        self._refresh(session)
+
+    def again(self, session: SessionId) -> None:
+        """Tell everything anew: what was sent may be lost, since the session's stream is another one now."""
+        if session in self._shown:
+            self._withdraw(session)
+            self._shown[session] = _NOTHING
+            self._start(self._look(session))
+
+    async def _look(self, session: SessionId) -> None:
+        try:
+            self.offer(session, await self._shared.folds.state(self._viewer.key(session)))
+        except ModegateError as error:
+            logger.info("session %s cannot be shown now: %s", session, error)
+
+    def expired(self, now_ms: int) -> list[SessionId]:
+        """Give the sessions in which a question that was asked has expired."""
+        return [
+            session
+            for session, shown in self._shown.items()
+            if any(now_ms >= asked.expires for asked in shown.asked.values())
+        ]
+
+    def _view(self, session: SessionId, state: State) -> View:
+        viewer = self._viewer
+        return View(
+            session,
+            state,
+            self._shared.policies.current,
+            viewer.peer or Peer(),
+            viewer.level or Level.OBSERVE,
+            self._shared.clock.now_ms(),
+        )
+
+    def _refresh(self, session: SessionId) -> None:
+        state, before = self._newest.pop(session, None), self._shown.get(session)
+        if state is None or before is None or self._viewer.level is None:
+            return
+        now, out = catch_up(before, self._view(session, state), self._new_rpc)
+        self._shown[session] = now
+        for name, asked in before.asked.items():
+            if name not in now.asked and asked.rpc is not None:
+                self._waiting.pop(asked.rpc, None)
+        for name, asked in now.asked.items():
+            if asked.rpc is not None:
+                self._waiting[asked.rpc] = partial(self._answered, session, name)
+        for one in out:
+            self.outbox.put(session, one)
+
+    # What is asked.
+
+    def sent(self, session: SessionId | None, out: Out) -> None:
+        """Hear from the transport that a message is on its way: a person is now shown the question."""
+        if out.asks is not None and session is not None:
+            self._start(self._delivered(session, out.asks))
+
+    async def _delivered(self, session: SessionId, name: str) -> None:
+        via = f"acp:{(self._viewer.peer or Peer()).label}"
+        try:
+            await self._shared.approvals.delivered(self._viewer.key(session), name, via)
+        except ModegateError as error:
+            logger.warning("that question %s was shown is not in the log: %s", name, error)
+
+    def hear(self, reply: Reply) -> None:
+        """Take the client's answer to a request of ours; late and foreign ones change nothing."""
+        heard = self._waiting.pop(reply.id, None) if isinstance(reply.id, str) else None
+        if heard is None:
+            logger.info("an answer came to a request that does not wait for one")
+        else:
+            heard(reply)
+
+    def _answered(self, session: SessionId, name: str, reply: Reply) -> None:
+        asked = self._shown[session].asked[name]
+        self._shown[session] = replied(self._shown[session], name)
+        match outcome(reply, asked.offered):
+            case Chosen(option):
+                self._start(self._decide(session, name, option))
+            case Abstained(cancelled, why):
+                logger.info("question %s was not decided: %s", name, why)
+                if cancelled:
+                    self._abstain(session, name)
+
+    def abstain(self, session: SessionId) -> None:
+        """Count every question of a session that waits at this client as cancelled by it."""
+        for name in self._withdraw(session):
+            self._abstain(session, name)
+
+    def _abstain(self, session: SessionId, name: str) -> None:
+        """Leave a question to others; if there are none it is a no."""
+        others = self._feed.followers(self._viewer.key(session)) - {self}
+        if not any(one.may_answer(session, name) for one in others):
+            self._start(self._decide(session, name, None))
+
+    def may_answer(self, session: SessionId, name: str) -> bool:
+        """Tell whether its person can still answer a question, or is about to be asked."""
+        shown, level = self._shown.get(session), self._viewer.level
+        if shown is None or level is None or not level.covers(Level.TIGHTEN):
+            return False
+        asked = shown.asked.get(name)
+        return asked is None or asked.rpc is not None
+
+    async def _decide(self, session: SessionId, name: str, option: str | None) -> None:
+        """Append an answer; None means the option that says no. If that fails, it is asked again."""
+        key, approvals = self._viewer.key(session), self._shared.approvals
+        try:
+            asked = (await approvals.look(key, name)).asked
+            option = option or rejection(asked) or ""
+            kind = next((one.kind for one in asked.options if one.id == option), "")
+            self._viewer.need(to_answer(kind), f"answering {option!r}")
+            by, modes = self._viewer.by("request_permission"), self._shared.policies.current.modes
+            await approvals.answer(key, name, option, by=by, modes=modes)
+        except (ModegateError, RpcError) as error:
+            logger.warning("an answer to question %s was not taken: %s", name, error)
+            if session in self._shown:
+                self._shown[session] = forget(self._shown[session], name)
+        await self._look(session)
+
+    async def ask(
+        self, session: SessionId, call: Message, options: list[Message]
+    ) -> Chosen | Abstained:
+        """Ask the person at this client and nobody else; cancelled, it takes the question back."""
+        rpc = self._new_rpc()
+        heard: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._waiting[rpc] = heard.set_result
+        self.send(session, render.pending(session, call))
+        self.send(session, render.permission(rpc, session, call, options))
+        chosen: Chosen | Abstained = Abstained(cancelled=True)
+        try:
+            chosen = outcome(await heard, [one["optionId"] for one in options])
+        finally:
+            if self._waiting.pop(rpc, None):
+                self.send(session, render.withdrawn(rpc))
+            yes = isinstance(chosen, Chosen) and chosen.option != "reject"
+            how = "Confirmed." if yes else "Not confirmed."
+            self.send(session, render.settled(session, call["toolCallId"], well=yes, how=how))
+        return chosen
+
+    def _withdraw(self, session: SessionId) -> list[str]:
+        """Take back what its person was asked in a session; give the questions."""
+        shown = self._shown.get(session)
+        names: list[str] = []
+        for name, asked in shown.asked.items() if shown else ():
+            if asked.rpc is not None:
+                self._waiting.pop(asked.rpc, None)
+                self.send(session, render.withdrawn(asked.rpc))
+                self._shown[session] = replied(self._shown[session], name)
+                names.append(name)
+        return names
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        _ = self._feed.spawn(work)
+
+    def _new_rpc(self) -> str:
+        return f"mg-perm-{self._shared.clock.new_id()}"

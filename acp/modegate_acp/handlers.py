@@ -1,0 +1,202 @@
+"""What each method does, for one connection: sessions are found, opened, listed and left.
+
+Setting a mode is in `transition`; what is typed as a prompt in `typing`.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from modegate import __version__
+from modegate.core.errors import SessionUnreadable
+from modegate.core.events import ApprovalAnswered, Entry, Event, ModeSet, Record, SessionOpen
+from modegate.core.fold import State
+from modegate.core.ids import DEFAULT_MODE, Seq, SessionId
+from modegate.core.levels import Level
+from modegate.server.eventlog import Listed, Seen
+from modegate_acp import dispatch, render
+from modegate_acp.connection import Connection
+from modegate_acp.dispatch import Command, unknown_session
+from modegate_acp.prompting import prompt
+from modegate_acp.protocol import Message, Request
+from modegate_acp.quirks import Peer
+from modegate_acp.transition import Wish, set_mode
+from modegate_acp.work import SESSION_CANCEL
+
+PAGE = 50
+"""Rows of one answer to `session/list`."""
+
+MAX_PAGES = 20
+"""Pages of the index that one answer looks through for a folder."""
+
+REPLAYED = 200
+"""Events looked through for the history that `session/load` shows."""
+
+
+async def handle(connection: Connection, command: Command, request: Request) -> Message | None:
+    """Do what a command asks for, and give the result; None if the answer comes later."""
+    match command:
+        case dispatch.Initialize():
+            connection.peer = command.peer
+            return render.initialized(__version__)
+        case dispatch.NewSession():
+            return await _new(connection, command.cwd)
+        case dispatch.Attach():
+            return await _attach(connection, command.session, replay=command.replay)
+        case dispatch.ListSessions():
+            return await _list(connection, command)
+        case dispatch.CloseSession():
+            return await _close(connection, command.session)
+        case dispatch.SetMode():
+            await _follow(connection, command.session)
+            return await set_mode(connection, Wish.of(connection, command), request)
+        case dispatch.Prompt():
+            await _follow(connection, command.session)
+            connection.work.later(
+                request, command.session, lambda: prompt(connection, command, rows_of)
+            )
+            return None
+        case dispatch.Cancel():
+            connection.work.stop(command.session, SESSION_CANCEL)
+            connection.following.abstain(command.session)
+            return None
+        case dispatch.CancelRequest() | dispatch.Ignore():
+            return None
+    assert_never(command)
+
+
+async def _new(connection: Connection, cwd: str) -> Message:
+    """Open a session, in the mode in which the policy lets sessions begin."""
+    connection.need(Level.TIGHTEN, "opening a session")
+    shared = connection.shared
+    session = SessionId(f"acp-{shared.clock.new_id()}")
+    key, now, peer = connection.key(session), shared.clock.now_ms(), connection.peer or Peer()
+    events: list[tuple[str, Event]] = [
+        (connection.by("new"), SessionOpen(peer.label, "/acp", "acp", cwd=cwd))
+    ]
+    first = shared.policies.current.sessions.initial(key.tenant)
+    if first != DEFAULT_MODE:
+        events.append(("policy", ModeSet(first)))
+    entries = [Entry(now, by, event) for by, event in events]
+    await shared.folds.append(key, entries, expect=Seq(0))
+    await shared.log.touch([Seen(key, peer.label, "acp", now)])
+    result = await _attach(connection, session, replay=False)
+    base = f"{connection.caller.base}/s/{session}"
+    result["_meta"] |= {"modegate/baseUrls": {"openai": f"{base}/v1", "anthropic": base}}
+    return result
+
+
+async def _attach(connection: Connection, session: SessionId, *, replay: bool) -> Message:
+    state = await _begin(connection, session)
+    if replay:
+        await _replay(connection, session, state)
+    connection.following.show(session, state)
+    shown = render.session(connection.shared.policies.current, state, connection.peer or Peer())
+    return {"sessionId": session, **shown}
+
+
+async def _follow(connection: Connection, session: SessionId) -> None:
+    """Follow a session that is set or asked about without having been loaded."""
+    if session not in connection.following:
+        state = await _begin(connection, session)
+        connection.following.show(session, state)
+
+
+async def _begin(connection: Connection, session: SessionId) -> State:
+    followed = session in connection.following
+    connection.following.begin(session)
+    try:
+        return await known_state(connection, session)
+    except BaseException:
+        if not followed:
+            connection.following.end(session)
+        raise
+
+
+async def known_state(connection: Connection, session: SessionId) -> State:
+    """Give a session's state.
+
+    Raises:
+        RpcError: there is no such session for this connection.
+        SessionUnreadable, LogUnavailable: nobody knows its state.
+    """
+    key = connection.key(session)
+    state = await connection.shared.folds.state(key)
+    if not state.seq and not await connection.shared.log.was_seen(key):
+        raise unknown_session(session)
+    if state.unreadable:
+        raise SessionUnreadable(state.unreadable)
+    return state
+
+
+async def _replay(connection: Connection, session: SessionId, state: State) -> None:
+    """Show what is known of the past: the endpoint has no conversation, but the modes and their reasons."""
+    after = Seq(max(0, state.seq - REPLAYED))
+    records = await connection.shared.log.read(connection.key(session), after, REPLAYED)
+    lines = [line for record in records if (line := _line(record))]
+    if lines:
+        connection.following.send(session, render.said(session, "\n".join(lines)))
+
+
+def _line(record: Record) -> str | None:
+    when = render.time_of(record.at)
+    match record.event:
+        case ModeSet(mode):
+            return f"- {when} mode {mode} (by {record.by})"
+        case ApprovalAnswered(option=option):
+            return f"- {when} a question was answered: {option} (by {record.by})"
+        case _:
+            return None
+
+
+async def _list(connection: Connection, command: dispatch.ListSessions) -> Message:
+    rows: list[Message] = []
+    cursor = command.cursor
+    for _ in range(MAX_PAGES):
+        page = await connection.shared.log.sessions(connection.caller.tenant, cursor, PAGE)
+        rows += [
+            row
+            for one in page.rows
+            if (row := await _row(connection, one, command.cwd)) is not None
+        ]
+        cursor = page.next
+        if cursor is None or rows:
+            break
+    return {"sessions": rows} | ({"nextCursor": cursor} if cursor is not None else {})
+
+
+async def _row(connection: Connection, listed: Listed, cwd: str | None) -> Message | None:
+    """Give a session's row; None if it is known to be of another folder."""
+    state = await _state(connection, listed)
+    known = state.opened.cwd if state is not None and state.opened else ""
+    if cwd is not None and known and known != cwd:
+        return None
+    # An agent does not say where it runs, so its session is shown wherever it is asked for.
+    return render.listed(listed.key.session, known or cwd or "/", listed.agent, listed.at, state)
+
+
+async def _state(connection: Connection, listed: Listed) -> State | None:
+    if not listed.seq:
+        return State()
+    try:
+        return await connection.shared.folds.state(listed.key)
+    except SessionUnreadable:
+        return None
+
+
+async def rows_of(connection: Connection) -> list[tuple[SessionId, str, str]]:
+    """Give the newest sessions as (id, mode, agent)."""
+    page = await connection.shared.log.sessions(connection.caller.tenant, None, PAGE)
+    found = []
+    for one in page.rows:
+        state = await _state(connection, one)
+        found.append((one.key.session, state.mode if state else "unreadable", one.agent))
+    return found
+
+
+async def _close(connection: Connection, session: SessionId) -> Message:
+    if session not in connection.following:
+        await known_state(connection, session)
+    connection.work.stop(session, "session/close")
+    connection.following.end(session)
+    return {}

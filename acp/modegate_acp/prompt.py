@@ -1,0 +1,70 @@
+"""What people type at this endpoint: `/mode`, `/status`, `/sessions`, `/help`. Pure.
+
+The endpoint holds modes; prompts are for the agent. Whatever else is typed is told so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from modegate.core.approvals import Approval
+from modegate.core.fold import State
+from modegate.core.ids import DEFAULT_MODE, SessionId
+from modegate.core.policy import Policy
+
+ABOUT = (
+    "This is modegate. It holds the agent's mode outside the agent; it does not run prompts. Set the mode "
+    "with your client's mode picker or here, and give prompts to the agent itself."
+)
+HELP = f"""{ABOUT}
+
+- `/mode` shows the mode and those there are, `/mode NAME` sets it
+- `/status` shows the mode and what waits for your answer
+- `/sessions` lists the sessions
+- `/help` shows this"""
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A command: its name without the slash, and what follows it."""
+
+    name: str
+    rest: str = ""
+
+
+def typed(text: str) -> Typed | None:
+    """Read a command; None for any other text."""
+    first, _, rest = text.strip().partition(" ")
+    known = {"/mode", "/status", "/sessions", "/help"}
+    return Typed(first[1:], rest.strip()) if first in known else None
+
+
+def mode_text(policy: Policy, state: State) -> str:
+    """Say which mode is in force and which there are."""
+    rows = [_row(DEFAULT_MODE, "no policy", state)]
+    rows += [_row(mode.id, mode.description or mode.name, state) for mode in policy.modes.values()]
+    return "\n".join([f"Mode: {state.mode}", "", *rows])
+
+
+def _row(mode: str, about: str, state: State) -> str:
+    return f"- `{mode}`{' (in force)' if mode == state.mode else ''}: {about}"
+
+
+def status_text(session: SessionId, state: State, questions: Sequence[Approval]) -> str:
+    """Say how a session stands."""
+    lines = [f"Session: {session}", f"Mode: {state.mode} (event {state.mode_seq} of {state.seq})"]
+    if state.opened is not None and state.opened.agent:
+        lines.append(f"Agent: {state.opened.agent}")
+    lines.append(f"Open questions: {len(questions)}")
+    lines += [f"- {one.asked.tool} ({one.asked.id})" for one in questions]
+    return "\n".join(lines)
+
+
+def sessions_text(rows: Sequence[tuple[SessionId, str, str]]) -> str:
+    """List sessions as (id, mode, agent), newest first."""
+    if not rows:
+        return "There are no sessions yet."
+    return "\n".join(
+        f"- `{name}`: {mode}{f' ({agent})' if agent else ''}" for name, mode, agent in rows
+    )

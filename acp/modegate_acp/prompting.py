@@ -1,0 +1,48 @@
+"""`session/prompt`: what is typed is answered as text; a mode that is typed is set like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from modegate.core.errors import ModegateError
+from modegate.core.ids import SessionId
+from modegate_acp import render
+from modegate_acp.connection import Connection
+from modegate_acp.dispatch import Prompt, SetMode
+from modegate_acp.errors import as_rpc
+from modegate_acp.prompt import ABOUT, HELP, Typed, mode_text, sessions_text, status_text, typed
+from modegate_acp.protocol import Message, RpcError
+from modegate_acp.transition import Wish, set_now
+
+Rows = Callable[[Connection], Awaitable[list[tuple[SessionId, str, str]]]]
+
+
+async def prompt(connection: Connection, asked: Prompt, rows: Rows) -> Message:
+    """Say what was asked for; it is always the end of the turn."""
+    command = typed(asked.text)
+    try:
+        text = await _text(connection, asked, command, rows) if command else ABOUT
+    except (RpcError, ModegateError) as error:
+        rpc = as_rpc(error)
+        available = rpc.data.get("available") if rpc.data else None
+        text = f"{rpc}" + (f"; there are: {', '.join(available)}" if available else "")
+    connection.following.send(asked.session, render.said(asked.session, text))
+    return {"stopReason": "end_turn"}
+
+
+async def _text(connection: Connection, asked: Prompt, command: Typed, rows: Rows) -> str:
+    session, shared = asked.session, connection.shared
+    if command.name == "help":
+        return HELP
+    if command.name == "sessions":
+        return sessions_text(await rows(connection))
+    if command.name == "mode" and command.rest:
+        wish = SetMode(session, command.rest, asked.seen)
+        named = Wish.of(connection, wish)
+        await set_now(connection, Wish(session, named.mode, "prompt", asked.seen))
+        return f"Mode: {named.mode}"
+    state = await shared.folds.state(connection.key(session))
+    if command.name == "mode":
+        return mode_text(shared.policies.current, state)
+    pending = await shared.approvals.of(connection.key(session))
+    return status_text(session, state, [one.approval for one in pending])

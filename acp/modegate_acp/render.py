@@ -1,0 +1,241 @@
+"""How a session's state looks to one client: the only place that knows the shapes of ACP v1. Pure.
+
+The documents and the schemas of the protocol disagree, and clients drop silently what does not fit
+their schema; so both spellings go out (`currentModeId` and `modeId`, `id` and `configId`), and a permission
+request carries the fields of v1 and of v2.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from modegate.core.approvals import Approval, Status
+from modegate.core.events import Option
+from modegate.core.fold import State
+from modegate.core.ids import DEFAULT_MODE, SessionId
+from modegate.core.policy import Policy
+from modegate_acp.dispatch import MODE_OPTION, SEEN
+from modegate_acp.protocol import Id, Message, notification, request
+from modegate_acp.quirks import Peer
+
+PROTOCOL_VERSION = 1
+
+CONFIRM = "confirm"
+"""The option that confirms that a mode is left."""
+
+DEFAULT_DESCRIPTION = "No policy: what the agent and its model do passes unchanged."
+GONE_DESCRIPTION = "The policy no longer has this mode; requests are refused until another is set."
+
+COMMANDS: list[Message] = [
+    {
+        "name": "mode",
+        "description": "Show the mode, or set it",
+        "input": {"hint": "name of a mode, or nothing"},
+    },
+    {"name": "status", "description": "Show the session's mode and open questions"},
+    {"name": "sessions", "description": "List the sessions"},
+    {"name": "help", "description": "Say what this is and how to use it"},
+]
+
+
+def initialized(version: str) -> Message:
+    """Give the result of `initialize`: version 1, whatever was asked for."""
+    return {
+        "protocolVersion": PROTOCOL_VERSION,
+        "agentCapabilities": {
+            "loadSession": True,
+            "sessionCapabilities": {"list": {}, "resume": {}, "close": {}},
+        },
+        "agentInfo": {"name": "modegate", "title": "modegate", "version": version},
+        "authMethods": [],
+    }
+
+
+def meta(state: State) -> Message:
+    """Give what stands in `_meta` wherever a mode is told."""
+    return {SEEN: state.seq}
+
+
+def modes(policy: Policy, state: State) -> Message:
+    """Give `modes`: the mode in force, and those that can be set."""
+    available: list[Message] = [
+        {"id": DEFAULT_MODE, "name": "Default", "description": DEFAULT_DESCRIPTION}
+    ]
+    for mode in policy.modes.values():
+        known: Message = {"id": mode.id, "name": mode.name}
+        available.append(known | ({"description": mode.description} if mode.description else {}))
+    if state.mode not in {one["id"] for one in available}:
+        # Clients expect the current one among them.
+        available.append({"id": state.mode, "name": state.mode, "description": GONE_DESCRIPTION})
+    return {"currentModeId": state.mode, "availableModes": available}
+
+
+def options(policy: Policy, state: State) -> list[Message]:
+    """Give `configOptions`, complete: the mode, as a select."""
+    shown = modes(policy, state)
+    return [
+        {
+            "id": MODE_OPTION,
+            "configId": MODE_OPTION,
+            "name": "Mode",
+            "description": "What the agent's model may do; held by modegate, outside the agent.",
+            "category": "mode",
+            "type": "select",
+            "currentValue": shown["currentModeId"],
+            "options": [{"value": mode.pop("id"), **mode} for mode in shown["availableModes"]],
+        }
+    ]
+
+
+def session(policy: Policy, state: State, peer: Peer) -> Message:
+    """Give what every answer to new, load and resume carries."""
+    shown: Message = {"modes": modes(policy, state), "_meta": meta(state)}
+    return shown | ({"configOptions": options(policy, state)} if peer.options else {})
+
+
+def update(name: SessionId, change: Message, told: Message | None = None) -> Message:
+    """Give a `session/update`; `told` is its `_meta`."""
+    params: Message = {"sessionId": name, "update": change}
+    return notification("session/update", params | ({"_meta": told} if told else {}))
+
+
+def mode_updates(name: SessionId, policy: Policy, state: State, peer: Peer) -> list[Message]:
+    """Give both kinds of update that tell of a mode; clients follow one or the other."""
+    mode = {"currentModeId": state.mode, "modeId": state.mode}
+    changes: list[Message] = [{"sessionUpdate": "current_mode_update", **mode}]
+    if peer.options:
+        shown = options(policy, state)
+        changes.append({"sessionUpdate": "config_option_update", "configOptions": shown})
+    return [update(name, change, meta(state)) for change in changes]
+
+
+def commands(name: SessionId) -> Message:
+    """Give the update that names the commands of `session/prompt`; editors refuse others."""
+    return update(
+        name, {"sessionUpdate": "available_commands_update", "availableCommands": COMMANDS}
+    )
+
+
+def said(name: SessionId, text: str) -> Message:
+    """Give a piece of text from us."""
+    content = {"type": "text", "text": text}
+    return update(name, {"sessionUpdate": "agent_message_chunk", "content": content})
+
+
+def tool_call(approval: Approval) -> Message:
+    """Give a question as the tool call that it is about; its text is a model's and is data."""
+    asked = approval.asked
+    if asked.purpose == "exit":
+        title, kind = "Plan: ready to leave the mode?", "switch_mode"
+        raw: Message = {"plan": asked.text}
+    else:
+        title, kind = f"Run {asked.tool}?", "other"
+        raw = {"tool": asked.tool, "arguments": asked.text}
+    return {
+        "toolCallId": asked.id,
+        "title": title,
+        "kind": kind,
+        "status": "pending",
+        "content": [_text(asked.text)],
+        "rawInput": raw,
+    }
+
+
+def _text(text: str) -> Message:
+    return {"type": "content", "content": {"type": "text", "text": text}}
+
+
+def pending(name: SessionId, call: Message) -> Message:
+    """Give the update that shows a tool call before it is asked about."""
+    return update(name, {"sessionUpdate": "tool_call", **call})
+
+
+_KINDS = {"approve": "allow_once", "allow_once": "allow_once", "reject": "reject_once"}
+
+
+def choices(offered: tuple[Option, ...]) -> list[Message]:
+    """Give a question's options; their labels are the policy's."""
+    return [{"optionId": one.id, "name": one.label, "kind": _KINDS[one.kind]} for one in offered]
+
+
+def permission(rpc: Id, name: SessionId, call: Message, offered: list[Message]) -> Message:
+    """Give the request that asks a person; it is valid in v1 (`toolCall`) and v2 (`title`, `subject`)."""
+    return request(
+        rpc,
+        "session/request_permission",
+        {
+            "sessionId": name,
+            "toolCall": call,
+            "title": call["title"],
+            "description": call["content"][0]["content"]["text"],
+            "subject": {"type": "tool_call", "toolCall": call},
+            "options": offered,
+        },
+    )
+
+
+def withdrawn(rpc: Id) -> Message:
+    """Give the notification that a request of ours needs no answer any more."""
+    return notification("$/cancel_request", {"requestId": rpc})
+
+
+def settled(name: SessionId, call: str, *, well: bool, how: str) -> Message:
+    """Give the update with the final status of a tool call."""
+    return update(
+        name,
+        {
+            "sessionUpdate": "tool_call_update",
+            "toolCallId": call,
+            "status": "completed" if well else "failed",
+            "content": [_text(how)],
+        },
+    )
+
+
+def ending(approval: Approval | None) -> str:
+    """Say how a question ended, for people."""
+    if approval is None:
+        return "This question is over."
+    if approval.status is Status.ANSWERED:
+        label = next((o.label for o in approval.asked.options if o.id == approval.option), "")
+        return f"{'Approved' if approval.approved else 'Rejected'}: {label} (by {approval.by})."
+    if approval.status.open:
+        return "Expired." if approval.open else "Not answered in time."
+    return f"Closed: {approval.why}."
+
+
+def loosening(call: str, was: str, wanted: str) -> tuple[Message, list[Message]]:
+    """Give the tool call and the options of the dialog that confirms that a mode is left."""
+    text = f"Leave mode {was!r} for {wanted!r}? Its rules then no longer hold."
+    shown: Message = {
+        "toolCallId": call,
+        "title": f"Set mode {wanted!r} (now {was!r})?",
+        "kind": "switch_mode",
+        "status": "pending",
+        "content": [_text(text)],
+        "rawInput": {"from": was, "to": wanted},
+    }
+    offered: list[Message] = [
+        {"optionId": CONFIRM, "name": f"Set {wanted}", "kind": "allow_once"},
+        {"optionId": "reject", "name": f"Stay in {was}", "kind": "reject_once"},
+    ]
+    return shown, offered
+
+
+def time_of(at: int) -> str:
+    """Give a time (milliseconds since the epoch) as RFC 3339 has it."""
+    when = datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds")
+    return when.replace("+00:00", "Z")
+
+
+def listed(name: SessionId, cwd: str, agent: str, at: int, state: State | None) -> dict[str, Any]:
+    """Give a row of `session/list`; `at` is milliseconds since the epoch."""
+    told = {"modegate/mode": state.mode, **meta(state)} if state else {"modegate/mode": None}
+    return {
+        "sessionId": name,
+        "cwd": cwd,
+        "title": f"{name} ({agent})" if agent else name,
+        "updatedAt": time_of(at),
+        "_meta": told,
+    }

@@ -1,0 +1,126 @@
+"""Setting a mode for a client: one transition, whichever method asks for it.
+
+Authorise, append, tell the caller, then answer. A client's wish is no proof of a person's decision, since
+clients replay saved modes when they reconnect: so a mode is left only once the person at that same client
+has confirmed it, or the client shows that it has seen the mode that it wants to leave.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from modegate.core.fold import State
+from modegate.core.ids import ModeId, Seq, SessionId
+from modegate.core.levels import Level
+from modegate_acp import dispatch, render
+from modegate_acp.connection import Connection
+from modegate_acp.dispatch import mode_named
+from modegate_acp.permissions import Chosen
+from modegate_acp.protocol import CANCELLED, Message, Request, RpcError
+
+CONFIRM_S = 600.0
+"""How long a person may think about a dialog; then nothing was confirmed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A mode that a client wants."""
+
+    session: SessionId
+    mode: ModeId
+    method: str
+    seen: int | None
+    as_option: bool = False
+
+    @classmethod
+    def of(cls, connection: Connection, command: dispatch.SetMode) -> Wish:
+        """Read a command by the policy of now.
+
+        Raises:
+            RpcError: the policy has no such mode.
+        """
+        mode = mode_named(connection.shared.policies.current, command)
+        return cls(command.session, mode, command.method, command.seen, command.as_option)
+
+
+class _Unconfirmed(Exception):
+    def __init__(self, state: State) -> None:
+        super().__init__("a person has to confirm this")
+        self.state = state
+
+
+async def set_mode(connection: Connection, wish: Wish, request: Request) -> Message | None:
+    """Set a mode and give the result; None if a person is asked first, and the answer comes later."""
+    # A later wish of the same client takes the place of one that still waits for its person.
+    for method in ("session/set_mode", "session/set_config_option"):
+        connection.work.stop(wish.session, "a later request", method=method)
+    try:
+        return await _set(connection, wish, None)
+    except _Unconfirmed as unconfirmed:
+        state = unconfirmed.state
+    connection.work.later(request, wish.session, lambda: _confirmed(connection, wish, state))
+    return None
+
+
+async def set_now(connection: Connection, wish: Wish) -> Message:
+    """Set a mode and give the result, and wait for the person if need be."""
+    try:
+        return await _set(connection, wish, None)
+    except _Unconfirmed as unconfirmed:
+        return await _confirmed(connection, wish, unconfirmed.state)
+
+
+async def _confirmed(connection: Connection, wish: Wish, state: State) -> Message:
+    dialog = f"mg-confirm-{connection.shared.clock.new_id()}"
+    call, options = render.loosening(dialog, state.mode, wish.mode)
+    try:
+        async with asyncio.timeout(CONFIRM_S):
+            chosen = await connection.following.ask(wish.session, call, options)
+    except TimeoutError:
+        raise _refused(connection, wish, state, "nobody confirmed it in time") from None
+    if not (isinstance(chosen, Chosen) and chosen.option == render.CONFIRM):
+        raise _refused(connection, wish, state, "it was not confirmed")
+    try:
+        return await _set(connection, wish, state.mode_seq)
+    except _Unconfirmed as changed:
+        raise _refused(connection, wish, changed.state, "the mode has changed meanwhile") from None
+
+
+def _refused(connection: Connection, wish: Wish, state: State, why: str) -> RpcError:
+    # Clients show the new mode before it is theirs; they are told the one in force again.
+    policy, peer = connection.shared.policies.current, connection.peer
+    for message in render.mode_updates(wish.session, policy, state, peer) if peer else ():
+        connection.following.send(wish.session, message)
+    data: Message = {"modeId": state.mode}
+    return RpcError(CANCELLED, f"mode {wish.mode!r} was not set: {why}", data)
+
+
+async def _set(connection: Connection, wish: Wish, confirmed: Seq | None) -> Message:
+    shared = connection.shared
+
+    def allow(needed: Level, state: State) -> None:
+        if needed is not Level.FULL and state.mode == wish.mode:
+            return  # in force already: nothing is appended
+        connection.need(needed, f"setting {wish.mode!r} where {state.mode!r} is in force")
+        if needed is Level.FULL and not _sure(connection, wish, state, confirmed):
+            raise _Unconfirmed(state)
+
+    key, by = connection.key(wish.session), connection.by(wish.method)
+    change = await shared.setter.set_mode(key, wish.mode, by=by, allow=allow)
+    connection.following.catch_up(wish.session, change.state)
+    if not wish.as_option:
+        return {}
+    return {"configOptions": render.options(shared.policies.current, change.state)}
+
+
+def _sure(connection: Connection, wish: Wish, state: State, confirmed: Seq | None) -> bool:
+    """Tell whether a person decided this with the mode in force before their eyes."""
+    if confirmed == state.mode_seq:
+        return True
+    if not connection.shared.policies.current.control.acp.confirm_loosening:
+        return True
+    # What came after the mode was set does not change what the person saw.
+    return wish.seen is not None and (
+        wish.seen == state.seq or 0 < state.mode_seq <= wish.seen <= state.seq
+    )

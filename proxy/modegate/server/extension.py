@@ -1,0 +1,55 @@
+"""What an endpoint that stands above the server is built on, and what it gives back.
+
+The server imports nothing of it: whoever composes the proxy names the builder (`compose(extend=...)`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from starlette.types import ASGIApp
+
+from modegate.server.access import Access
+from modegate.server.approvals import Approvals
+from modegate.server.clock import Clock
+from modegate.server.eventlog import EventLog
+from modegate.server.folds import Folds
+from modegate.server.mode_setter import ModeSetter
+from modegate.server.policies import Policies
+from modegate.server.serving import Job
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """The parts of a proxy that an extension uses; it brings no second way to any of them."""
+
+    log: EventLog
+    folds: Folds
+    policies: Policies
+    approvals: Approvals
+    setter: ModeSetter
+    access: Access
+    clock: Clock
+
+
+class Extension(Protocol):
+    """An endpoint of its own, reached below `/acp` behind the guard."""
+
+    @property
+    def app(self) -> ASGIApp:
+        """Answers the guarded HTTP requests and WebSockets; the scope holds the grant."""
+        ...
+
+    @property
+    def jobs(self) -> Sequence[Job]:
+        """What must run beside the server."""
+        ...
+
+    def close(self) -> None:
+        """End what would last as long as its client."""
+        ...
+
+
+Extend = Callable[[Shared], Extension]
