@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from modegate.core.dialects.tools import Declared, spelling, tool_names
+from modegate.core.dialects.tools import Declared, read_declared, spelling
 from modegate.core.errors import BadRequest
 from modegate.core.spans import Member, Span, elements, members, without_lone_surrogates
 
@@ -101,7 +101,7 @@ class Body:
         Raises:
             ValueError: one is not an object.
         """
-        return [Declared(span, tool_names(self.readable, span)) for span in spans]
+        return [read_declared(self.readable, span) for span in spans]
 
     def text(self, span: Span) -> bytes:
         """Give a value's bytes."""

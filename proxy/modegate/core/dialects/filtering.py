@@ -23,10 +23,15 @@ class Filtered(NamedTuple):
 
 
 def may_stay(tool: Declared, standing: Standing) -> bool:
-    """Tell whether every name of a definition may be offered; never the agent's own exit tool."""
+    """Tell whether a definition may be shown; never the agent's own exit tool.
+
+    Each of its names must be one of which some call could be allowed or asked about; where no call passes
+    the gate, one of which every call is allowed.
+    """
     if not tool.names or (standing.gated and is_native(tool)):
         return False
-    return all(standing.may_offer(name) for name in tool.names)
+    may = standing.may_run if tool.hosted else standing.may_offer
+    return all(may(name) for name in tool.names)
 
 
 def names_of(tools: Sequence[Declared]) -> tuple[ToolName, ...]:

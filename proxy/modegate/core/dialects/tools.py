@@ -49,6 +49,8 @@ class Declared:
     span: Span
     names: tuple[ToolName, ...]
     """Every name in it; its type where that is not the agent's own; fields that could be tools."""
+    hosted: bool = False
+    """The provider could run it by itself, so that no call of it passes the gate."""
 
 
 def spelling(key: str) -> str:
@@ -67,7 +69,22 @@ def tool_names(
     plain: frozenset[str] = PLAIN_FIELDS,
     means: Callable[[str], Iterable[str]] = _itself,
 ) -> tuple[ToolName, ...]:
-    """Give every name that a tool definition, or a choice of one, carries; duplicate keys included.
+    """Give every name that a tool definition, or a choice of one, carries; see `read_declared`.
+
+    Raises:
+        ValueError: it is not an object.
+    """
+    return read_declared(body, span, plain=plain, means=means).names
+
+
+def read_declared(
+    body: bytes,
+    span: Span,
+    *,
+    plain: frozenset[str] = PLAIN_FIELDS,
+    means: Callable[[str], Iterable[str]] = _itself,
+) -> Declared:
+    """Read every name that a tool definition carries; duplicate keys included.
 
     A definition is offered only if all of them may be, since servers differ in which one they take.
 
@@ -81,6 +98,7 @@ def tool_names(
         ValueError: it is not an object.
     """
     names: dict[str, None] = {}
+    hosted = False
     for member in members(body, span):
         key = spelling(member.key)
         if key == "name":
@@ -88,12 +106,14 @@ def tool_names(
         elif key == "type":
             kind = _text(body, member.value)
             if kind not in OWN_TYPES:
+                hosted = True
                 names.update(dict.fromkeys(means(kind)))
         elif key in OWN_TYPES:
             _add_inner(names, body, member.value)
         elif key not in plain and not _off(body, member.value):
+            hosted = True
             names[member.key] = None
-    return tuple(ToolName(name) for name in names)
+    return Declared(span, tuple(ToolName(name) for name in names), hosted)
 
 
 def _add_inner(names: dict[str, None], body: bytes, span: Span) -> None:

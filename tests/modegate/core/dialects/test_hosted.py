@@ -9,7 +9,7 @@ import pytest
 
 from modegate.core.dialects.hosted import CARRIERS, MODELS_RUN, PROVIDER_KEEPS, PROVIDER_RUNS
 from modegate.core.globs import glob_matches
-from modegate.core.policy import Policy
+from modegate.core.policy import Effect, Policy, Rule
 from support.playbook import Session, mode, policy, request, said, tool
 
 USER = {"role": "user", "content": "rename foo"}
@@ -35,6 +35,11 @@ def test_b100_l6_a_key_that_makes_the_provider_act_is_removed(key: str, value: A
         '"x": 0', f'"{key}":null,"{key}":{json.dumps(value)}'
     )
     assert sent(twice.encode()) == sent(plain)
+
+
+def test_l6_a_rule_that_asks_is_not_enough_as_nobody_could_be_asked() -> None:
+    given = policy(mode("plan", "read", Rule(Effect.ASK, "*")))
+    assert "web_search_options" not in sent({**request("read"), "web_search_options": {}}, given)
 
 
 @pytest.mark.parametrize(("key", "name"), PROVIDER_RUNS.items())

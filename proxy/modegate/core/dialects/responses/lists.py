@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from modegate.core.dialects.filtering import exit_edit, keep_edits
+from modegate.core.dialects.filtering import exit_edit, keep_edits, may_stay
 from modegate.core.dialects.responses.exits import EXIT_ENTRY, is_native
 from modegate.core.dialects.responses.request import ADDITIONAL, ResponsesRequest
 from modegate.core.dialects.responses.tools import Tool
@@ -118,10 +118,9 @@ class _Rules:
     def _stays(self, tool: Tool) -> bool:
         if self._native is not None and tool.span == self._native.span:
             return True
-        if not tool.names or (self._standing.gated and is_native(tool)):
+        if self._standing.gated and is_native(tool):
             return False
-        allows = self._standing.may_run if tool.runs else self._standing.may_offer
-        return all(allows(name) for name in tool.names)
+        return may_stay(tool, self._standing)
 
     def _taken_out(self, tools: Sequence[Tool], left: Sequence[Tool]) -> list[Edit]:
         if tools and self._request.text(tools[0].span)[:1] == b"{":

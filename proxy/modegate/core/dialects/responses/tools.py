@@ -13,7 +13,14 @@ from itertools import product
 import msgspec
 
 from modegate.core.dialects.body import Body
-from modegate.core.dialects.tools import OWN_TYPES, PLAIN_FIELDS, Declared, spelling, tool_names
+from modegate.core.dialects.tools import (
+    OWN_TYPES,
+    PLAIN_FIELDS,
+    Declared,
+    read_declared,
+    spelling,
+    tool_names,
+)
 from modegate.core.ids import ToolName
 from modegate.core.spans import Member, Span, members
 
@@ -95,8 +102,6 @@ _HOSTED = _PLAIN | {spelling(field) for field in HOSTED_FIELDS}
 class Tool(Declared):
     """One definition; without `names` and `inner` it is one that nobody can read, and goes."""
 
-    runs: bool = False
-    """The provider runs it by itself: no call of it passes the gate."""
     choices: frozenset[str] = frozenset()
     """How a choice of tools names it; see `choice_names`."""
     inner: tuple[Tool, ...] = ()
@@ -134,7 +139,7 @@ def read_tools(request: Body, spans: Iterable[Span]) -> tuple[Tool, ...]:
 def read_listed(request: Body, spans: Iterable[Span], label: str) -> tuple[Tool, ...]:
     """Read what a remote MCP server said that it has: an `mcp_list_tools` item holds it."""
     return tuple(
-        Tool(span, _named(request, span, lambda name: mcp_name(label, name)), runs=True)
+        Tool(span, _named(request, span, lambda name: mcp_name(label, name)), hosted=True)
         for span in spans
     )
 
@@ -147,9 +152,11 @@ def _read(request: Body, span: Span) -> Tool:
     if kinds == [MCP]:
         return _server(request, span, found)
     own = OWN_TYPES.issuperset(kinds)
-    names = tool_names(request.readable, span, plain=_PLAIN if own else _HOSTED)
-    runs = not own and not all(_agent_runs(request, kind, found) for kind in kinds)
-    return Tool(span, names, runs, frozenset(names))
+    read = read_declared(request.readable, span, plain=_PLAIN if own else _HOSTED)
+    hosted = read.hosted
+    if not own and all(spelling(one.key) in _HOSTED for one in found):
+        hosted = not all(_agent_runs(request, kind, found) for kind in kinds)
+    return Tool(span, read.names, hosted, frozenset(read.names))
 
 
 def _agent_runs(request: Body, kind: str, found: list[Member]) -> bool:
@@ -220,7 +227,7 @@ def _listed(request: Body, span: Span | None) -> list[Span]:
 def _allowed(request: Body, span: Span, label: str) -> Tool:
     name = _text(request, span)
     names = () if name is None else (mcp_name(label, name),)
-    return Tool(span, names, runs=True, choices=frozenset(names))
+    return Tool(span, names, hosted=True, choices=frozenset(names))
 
 
 def _once(found: list[Member], known: frozenset[str]) -> dict[str, Span]:

@@ -177,6 +177,29 @@ def test_b100_what_the_provider_runs_stays_where_it_is_allowed(
     assert sent(raw(entry, tool("write")), rules(*allowed))["tools"] == [entry]
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"type": "web_search"},
+        {"google_search": {}},
+        {"type": "function", "function": {"name": "x"}, "google_search": {}},
+    ],
+    ids=json.dumps,
+)
+def test_l6_what_the_provider_runs_needs_a_rule_that_allows_every_call(
+    entry: dict[str, Any],
+) -> None:
+    """No call of it can wait for a person, and its arguments are not seen before it has run."""
+    some = When({"q": Condition(equals="x")}, others_any=True)
+    for given in (Rule(Effect.ASK, "*"), Rule(Effect.ALLOW, "*", some)):
+        shown = policy(mode("plan", "read", given))
+        assert sent(raw(tool("read"), entry, tool("write")), shown)["tools"] == [
+            tool("read"),
+            tool("write"),
+        ]
+    assert sent(raw(entry), rules("*"))["tools"] == [entry]
+
+
 def test_b101_the_agents_own_definitions_keep_their_bytes() -> None:
     entries = [
         '{"type" : "function","function":{"name":"read","strict":true, "parameters":{"maximum":1E2}}}',

@@ -368,7 +368,11 @@ def test_b102_answers_of_the_model_keep_their_bytes() -> None:
 
 def test_b089_b091_each_turn_begins_with_the_bytes_of_the_one_before() -> None:
     tools = {"tools": [function("write"), function("read")]}
-    turns = [[DEVELOPER, USER], [{"type": "reasoning", "id": "a", "summary": []}, USER], [USER]]
+    turns: list[list[Any]] = [
+        [DEVELOPER, USER],
+        [{"type": "reasoning", "id": "a", "summary": []}, USER],
+        [USER],
+    ]
     bodies = []
     for count in range(1, 4):
         items = [item for turn in turns[:count] for item in turn]

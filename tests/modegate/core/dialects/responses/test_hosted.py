@@ -45,14 +45,16 @@ def test_and_where_they_belong_no_other_key_may(kind: str) -> None:
 )
 def test_keys_of_other_apis_declare_nothing_here(key: str) -> None:
     assert f"the key {key!r} is not one of this API's" in refused({**request("read"), key: [TOOL]})
-    for empty in (None, [], {}):
+    nothing: list[Any] = [None, [], {}]
+    for empty in nothing:
         assert sent({**request("read"), key: empty})[key] == empty
 
 
 @pytest.mark.parametrize("key", PROVIDER_RUNS)
 def test_b100_a_key_that_makes_the_provider_act_is_removed(key: str) -> None:
     body = request("read")
-    for value in (True, {}, [{"a": 1}], "on"):
+    values: list[Any] = [True, {}, [{"a": 1}], "on"]
+    for value in values:
         assert sent({**body, key: value}) == sent(body)
     for off in (None, False):
         assert sent({**body, key: off})[key] == off

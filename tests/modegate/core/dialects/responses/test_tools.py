@@ -43,7 +43,7 @@ def test_what_a_policy_calls_a_tool_in_a_namespace(
 
 
 @pytest.mark.parametrize(
-    ("definition", "names", "runs"),
+    ("definition", "names", "hosted"),
     [
         (function("read"), {"read"}, False),
         ({"type": "function", "function": {"name": "read"}}, {"read"}, False),
@@ -56,7 +56,7 @@ def test_what_a_policy_calls_a_tool_in_a_namespace(
         ('{"type":"function","name":"read","function":{"name":"write"}}', {"read", "write"}, False),
         ('{"type":"function","name":"read","name":"write"}', {"read", "write"}, False),
         ('{"type":"function","name":"read","NAME":"write"}', {"read", "write"}, False),
-        ('{"type":"custom","name":"read","tools":[]}', {"read", "tools"}, False),
+        ('{"type":"custom","name":"read","tools":[]}', {"read", "tools"}, True),
         ('{"type":"FUNCTION","name":"read"}', {"FUNCTION", "read"}, True),
         ('{"type":"function","type":"web_search","name":"read"}', {"web_search", "read"}, True),
         (
@@ -65,7 +65,8 @@ def test_what_a_policy_calls_a_tool_in_a_namespace(
             True,
         ),
         ('{"type":null,"name":"read"}', {"null", "read"}, True),
-        ('{"google_search":{}}', {"google_search"}, False),
+        ('{"google_search":{}}', {"google_search"}, True),
+        ('{"type":"local_shell","google_search":{}}', {"local_shell", "google_search"}, True),
         # B100: what runs at the provider, with its options
         ({"type": "web_search", "filters": {}, "search_context_size": "low"}, {"web_search"}, True),
         ({"type": "web_search_preview"}, {"web_search_preview"}, True),
@@ -101,11 +102,11 @@ def test_what_a_policy_calls_a_tool_in_a_namespace(
     ],
 )
 def test_every_name_in_a_definition_counts(
-    definition: str | dict[str, Any], names: set[str], runs: bool
+    definition: str | dict[str, Any], names: set[str], hosted: bool
 ) -> None:
     tool = read(definition)
     assert set(tool.names) == names
-    assert tool.runs == runs
+    assert tool.hosted == hosted
     assert tool.inner == ()
 
 
