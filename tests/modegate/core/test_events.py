@@ -42,8 +42,15 @@ from modegate.core.ids import CallId, Lane, ModeId, Seq, SessionId, StepId, Tool
 
 EXAMPLES: dict[str, tuple[Event, dict[str, Any]]] = {
     "session/open": (
-        SessionOpen("agent/1", "/v1/x", "path", SessionId("p"), derived=True),
-        {"agent": "agent/1", "path": "/v1/x", "how": "path", "parent": "p", "derived": True},
+        SessionOpen("agent/1", "/v1/x", "path", SessionId("p"), derived=True, cwd="/w"),
+        {
+            "agent": "agent/1",
+            "path": "/v1/x",
+            "how": "path",
+            "parent": "p",
+            "derived": True,
+            "cwd": "/w",
+        },
     ),
     "mode/set": (ModeSet(ModeId("plan")), {"mode": "plan"}),
     "request/header": (
