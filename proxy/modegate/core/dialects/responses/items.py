@@ -63,7 +63,7 @@ class ItemCall(Gathered):
         if self.type == "web_search_call":
             # The tool has had several names; the item's type tells of none.
             names = [one for one in sorted(declared) if one.startswith("web_search")] or names
-        names += self.listed
+        names = list(self.listed) or names
         return [
             ToolCall(ToolName(name), one) for name in dict.fromkeys(names) for one in self._parsed()
         ]
@@ -299,7 +299,7 @@ def _read_listed(call: ItemCall, item: dict[str, Any], label: str) -> None:
         else []
     )
     call.listed = tuple(mcp_name(label, str(name)) for name in names)
-    call.names = list(call.listed[:1]) or [mcp_name(label, "")]
+    call.names = [f"mcp__{label}"]
 
 
 def _tool_of(kind: str) -> str:
