@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import anthropic
 import httpx2
 import openai
 from anthropic.types import Message
 from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
+
+from modegate.core.errors import DialectName
 
 USER = "hello"
 
@@ -47,6 +51,31 @@ def messages(body: bytes, *, streamed: bool) -> Message:
             model="m", max_tokens=9, messages=[{"role": "user", "content": USER}]
         ) as events:
             return events.get_final_message()
+
+
+Told = tuple[str, list[tuple[str, object]]]
+"""The whole text, and each call's name and arguments."""
+
+
+def told(dialect: DialectName, body: bytes, *, streamed: bool) -> Told:
+    """Read an answer in any dialect."""
+    if dialect == "chat":
+        message = chat(body, streamed=streamed).choices[0].message
+        calls = [call for call in message.tool_calls or () if call.type == "function"]
+        return message.content or "", [
+            (call.function.name, json.loads(call.function.arguments)) for call in calls
+        ]
+    if dialect == "responses":
+        response = responses(body, streamed=streamed)
+        return response.output_text, [
+            (item.name, json.loads(item.arguments))
+            for item in response.output
+            if item.type == "function_call"
+        ]
+    blocks = messages(body, streamed=streamed).content
+    return "".join(block.text for block in blocks if block.type == "text"), [
+        (block.name, block.input) for block in blocks if block.type == "tool_use"
+    ]
 
 
 def _openai(body: bytes, *, streamed: bool) -> openai.OpenAI:

@@ -152,6 +152,8 @@ class Session:
         """What a person does who is asked, such as `settle`."""
         self.during: Callable[[], None] | None = None
         """Done when a call is about to be judged, as a person might."""
+        self.waits = False
+        """A client waits for a person long enough to be kept alive once."""
         self.log_fails: ModegateError | None = None
         """Raised by every durable append."""
         self._steps = 0
@@ -270,6 +272,7 @@ class _Run:
                 return self.exchange.state(session.standing())
             case AskPerson():
                 got.asked.append(effect.asked)
+                got.body += effect.keepalive if session.waits else b""
                 return self.exchange.approval(session.ask(effect.asked), session.standing())
             case Abandon():
                 session.append([ApprovalClosed(one, "abandoned") for one in effect.ids])

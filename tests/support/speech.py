@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from modegate.core.dialects.base import Dialect
-from modegate.core.headers import Headers
+from modegate.core.errors import DialectName
 from modegate.core.policy import Policy
 from modegate.core.script import Answer, ScriptDialect, Turn, render
 from support.playbook import POLICY, Cut, Got, Reply, Session, whole
@@ -101,9 +101,12 @@ class Api(Protocol):
         """Give the names of the tools that a request declares."""
         ...
 
+    def without_reasoning(self, kept: Sequence[Json]) -> History:
+        """Give an answer as agents keep it that send no reasoning back."""
+        ...
+
 
 SYSTEM = "You are an agent."
-EVENTS: Headers = [(b"content-type", b"text/event-stream")]
 
 Say = Turn | Answer | Reply
 """An answer of the upstream: what the model says, or how an answer goes wrong."""
@@ -113,7 +116,7 @@ Say = Turn | Answer | Reply
 class Speech:
     """A dialect in one form."""
 
-    name: str
+    name: DialectName
     api: Api
     streamed: bool
 
@@ -174,14 +177,13 @@ class Agent:
     def _replier(self, say: Say) -> Callable[[bytes], Reply]:
         return lambda asked: self.speech.reply(say, asked)
 
-    def keep(
-        self, heard: Heard, result: Callable[[Called], str] = lambda call: f"ran {call.name}"
-    ) -> None:
+    def keep(self, heard: Heard, *, reasoning: bool = True) -> None:
         """Put an answer into the history, and the results of its calls."""
-        self.history += heard.kept
-        done = [(call, result(call)) for call in heard.calls]
-        if done:
-            self.history += self.speech.api.results(done)
+        kept = list(heard.kept)
+        self.history += kept if reasoning else self.speech.api.without_reasoning(kept)
+        if heard.calls:
+            results = [(call, f"ran {call.name}") for call in heard.calls]
+            self.history += self.speech.api.results(results)
 
     def user(self, text: str) -> None:
         """Say something more."""

@@ -84,6 +84,13 @@ class ChatApi:
         """Give the names of the tools that a request declares."""
         return [tool["function"]["name"] for tool in request.get("tools", ())]
 
+    def without_reasoning(self, kept: Sequence[Json]) -> History:
+        """Give the message without the field that holds it."""
+        return [
+            {key: value for key, value in message.items() if key != "reasoning_content"}
+            for message in kept
+        ]
+
 
 def _answer(message: Json) -> tuple[list[Entry], list[Entry]]:
     texts = (("thinks", message.get("reasoning_content")), ("says", message.get("content")))
@@ -151,6 +158,7 @@ def _stream(body: bytes) -> Heard:
     assert (datas[-1] == "[DONE]") is (finish is not None and not errors), (
         "an end that does not fit"
     )
+    assert sorted(calls) == list(range(len(calls))), "OpenAI's SDK takes an index for a place"
     if calls:
         message["tool_calls"] = [calls[index] for index in sorted(calls)]
     heard = _heard(chunks[0]["id"], message, finish, usages[0] if usages else None)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from support.speech import Speech
+from modegate.core.errors import DialectName
+from support.speech import Api, Speech
 from support.speech_chat import ChatApi
+from support.speech_messages import MessagesApi
 
-SPEECHES = [Speech("chat", ChatApi(), streamed) for streamed in (True, False)]
+APIS: dict[DialectName, Api] = {"chat": ChatApi(), "messages": MessagesApi()}
+SPEECHES = [Speech(name, api, streamed) for name, api in APIS.items() for streamed in (True, False)]

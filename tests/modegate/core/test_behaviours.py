@@ -8,10 +8,12 @@ from itertools import pairwise
 
 import pytest
 
+from modegate.core.errors import LogUnavailable
 from modegate.core.events import CallJudged, NoticeGiven, TurnWithheld
 from modegate.core.ids import DEFAULT_MODE
 from modegate.core.policy import Effect, Exit, ExitOption
 from modegate.core.script import Answer, Fixed, ScriptedCall, Turn
+from support import judges
 from support.playbook import Cut, Got, bytewise, cut_at, mode, policy, rule, whole
 from support.speech import Agent, Entry, Heard, Speech
 from support.speeches import SPEECHES
@@ -167,12 +169,21 @@ def test_a_tool_that_nobody_declared_is_refused(agent: Agent) -> None:
     assert b"format_disk" not in agent.got.body
 
 
-@pytest.mark.parametrize("arguments", ['{"path', "[1]", '{"path": 1, "path": 2}', "no"])
+@pytest.mark.parametrize("arguments", ['{"path', "[1]", "no"])
 def test_arguments_that_cannot_be_read_are_refused(agent: Agent, arguments: str) -> None:
     heard = agent.step(Turn(calls=(ScriptedCall("read", arguments),)), Turn("Fine."))
     assert (heard.text, heard.names, heard.finish) == ("Fine.", [], "stop")
     (call,) = [entry for entry in agent.told() if entry.kind == "call"]
     assert (call.name, call.text) == ("read", "{}")
+
+
+def test_arguments_with_a_key_twice_run_nowhere(agent: Agent) -> None:
+    """Where arguments are a part of the answer's JSON, it is the whole answer that cannot be read."""
+    call = ScriptedCall("read", '{"path": 1, "path": 2}')
+    heard = agent.step(Turn(calls=(call,)), Turn("Fine."))
+    assert heard.names == []
+    assert (heard.text == "Fine.") is not bool(heard.error)
+    assert b"path" not in agent.got.body
 
 
 def test_a_finish_that_tells_of_calls_needs_one(agent: Agent) -> None:
@@ -290,6 +301,48 @@ def test_reasoning_is_kept_and_goes_back_to_its_hop(agent: Agent) -> None:
         *("thinks", "says", "call write"),
         *("thinks", "says", "call read"),
     ]
+
+
+def test_reasoning_that_is_not_sent_back_stays_away(agent: Agent) -> None:
+    heard = agent.step(
+        Turn("I write.", "First thought.", (WRITE,)), Turn("I read.", "Second thought.", (READ,))
+    )
+    agent.keep(heard, reasoning=False)
+    agent.step(Turn("Done."))
+    assert [kind for kind in kinds(agent.told()) if kind != "result"] == [
+        "user",
+        *("says", "call write"),
+        *("says", "call read"),
+    ]
+
+
+def test_ids_that_come_again_stay_apart(agent: Agent) -> None:
+    first = Turn("One.", calls=(replace(WRITE, id="call_0"), replace(READ, id="call_1")))
+    agent.keep(agent.step(first))
+    agent.keep(agent.step(Turn("Two.", calls=(replace(GREP, id="call_0"),))))
+    agent.step(Turn("Done."))
+    ids = [entry.id for entry in agent.told() if entry.kind == "call"]
+    assert len(set(ids)) == 3
+    assert ids[1:] == ["call_1", "call_0"]
+
+
+def test_free_text_calls_are_put_back_as_they_were(agent: Agent) -> None:
+    patch = ScriptedCall("patch", f"*** {SECRET}", custom=True)
+    heard = agent.step(Turn("I patch.", calls=(patch, READ)))
+    assert heard.names == ["read"]
+    assert SECRET.encode() not in agent.got.body
+    agent.keep(heard)
+    agent.step(Turn("Done."))
+    (call, _) = [entry for entry in agent.told() if entry.kind == "call"]
+    assert (call.name, patch.arguments in call.text) == ("patch", True)
+
+
+def test_free_text_calls_are_released_as_they_came(agent: Agent) -> None:
+    agent = Agent(agent.speech, policy(mode("plan", "patch")), tools=("patch",))
+    turn = Turn("I patch.", calls=(ScriptedCall("patch", "*** a", custom=True),))
+    heard = agent.step(turn)
+    assert heard.names == ["patch"]
+    assert agent.got.body == agent.speech.reply(turn, agent.got.requests[0]).body
 
 
 def test_what_was_edited_gets_nothing_back(agent: Agent) -> None:
@@ -410,8 +463,20 @@ def test_a_call_that_a_person_rejects_is_refused(asking: Agent) -> None:
     assert "The user rejected the call." in results(asking.told())["fetch"]
 
 
+def test_an_approved_exit_beside_other_calls_is_told_with_their_results(asking: Agent) -> None:
+    approve(asking)
+    heard = asking.step(Turn("Both.", calls=(READ, EXIT)))
+    assert (heard.names, heard.finish) == (["read"], "calls")
+    asking.keep(heard)
+    asking.step(Turn("Now I write."))
+    assert "approved the plan" in results(asking.told())["exit_plan_mode"]
+    assert results(asking.told())["read"] == "ran read"
+    assert asking.shown() == ["read", "fetch", "write"]
+
+
 def test_calls_keep_their_order_around_one_that_waits(asking: Agent) -> None:
     approve(asking, "allow_once")
+    asking.session.waits = True
     other = ScriptedCall("read", '{"path": "b"}')
     heard = asking.step(Turn("All.", calls=(READ, FETCH, other)))
     assert [json.loads(call.arguments) for call in heard.calls] == [
@@ -458,6 +523,26 @@ def test_a_call_that_is_cut_off_goes_nowhere(agent: Agent, call: ScriptedCall) -
     assert not leaks(agent.got)
 
 
+def test_a_mode_that_is_set_meanwhile_counts_too(agent: Agent) -> None:
+    agent = Agent(agent.speech, policy(mode("plan", "read"), mode("locked", "grep")))
+    agent.session.during = lambda: agent.session.set_mode("locked")
+    heard = agent.step(Turn("I look.", calls=(READ,)), Turn("I may not."))
+    assert (heard.text, heard.names) == ("I look.\n\nI may not.", [])
+    assert b'"path' not in agent.got.body
+    assert agent.shown(0) == ["read"]
+    assert not {"read", "grep"} & set(agent.shown(1))
+
+
+def test_what_cannot_be_logged_does_not_happen(agent: Agent) -> None:
+    def gone() -> None:
+        agent.session.log_fails = LogUnavailable("the log is gone")
+
+    agent.session.during = gone
+    heard = agent.step(Turn("Both.", calls=(READ, WRITE)))
+    assert (heard.error, heard.finish) == ("the log is gone", "")
+    assert not leaks(agent.got)
+
+
 def test_usage_is_of_the_last_prompt_and_all_answers(agent: Agent) -> None:
     def spent(prompt: int, answer: int) -> dict[str, int]:
         total = prompt + answer
@@ -486,7 +571,7 @@ def test_the_answer_does_not_depend_on_how_the_bytes_came(speech: Speech) -> Non
     body, requests = told(whole)
     assert told(bytewise) == (body, requests)
     longest = max(len(speech.reply(turn, requests[0]).body) for turn in STORY)
-    for place in range(1, longest, 1 + longest // 100):
+    for place in range(1, longest, 1 + longest // 200):
         assert told(cut_at(place)) == (body, requests)
 
 
@@ -498,6 +583,18 @@ STORIES = {
     "cut-short": (Turn("a", calls=(WRITE, READ), finish="length"),),
     "silent": (Turn(calls=(WRITE,)), Turn(calls=(READ,))),
 }
+
+
+# The SDKs have no answer to give of one that was cut short.
+ENDED = {name: story for name, story in STORIES.items() if name != "cut-short"}
+
+
+@pytest.mark.parametrize("story", ENDED.values(), ids=ENDED)
+def test_the_official_sdk_reads_the_same(agent: Agent, story: tuple[Turn, ...]) -> None:
+    heard = agent.step(*story)
+    text, calls = judges.told(agent.speech.name, agent.got.body, streamed=agent.speech.streamed)
+    assert "".join(text.split()) == "".join(heard.text.split())
+    assert calls == [(call.name, json.loads(call.arguments)) for call in heard.calls]
 
 
 @pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from modegate.core.calls import Gathered
 from modegate.core.dialects.base import Kind, Part
 from modegate.core.dialects.chat import answer
 from modegate.core.dialects.chat.stream import DONE, ChatFrame
@@ -44,6 +45,8 @@ class ChatStreamWriter:
         self._roles: set[int] = set()
         self._texts: set[int] = set()
         self._break_before: set[int] = set()
+        self._calls: dict[int, list[Gathered]] = {}
+        """By choice: the calls of this hop, but for legacy ones, in the order in which they began."""
         self._open = False
         """The last frame went out as it came: without its blank line, at the end of a body."""
 
@@ -52,6 +55,9 @@ class ChatStreamWriter:
         # A first chunk without choices (Azure's filter results) has empty places instead of an id.
         if not self._head and part.frame.value.get("choices"):
             self._head = {k: part.frame.value[k] for k in HEAD_KEYS if k in part.frame.value}
+        for one in part.frame.parts:
+            calls = self._calls.setdefault(one.choice, [])
+            calls += [c for c in one.calls if c not in calls and c.kind != "legacy"]
 
     def write(self, parts: Sequence[Part]) -> bytes:
         """Give the bytes of parts that may go."""
@@ -75,6 +81,7 @@ class ChatStreamWriter:
         if usage is not None:
             self._spent.append(dict(usage))
         self._break_before = set(self._texts)
+        self._calls = {}
 
     def text(self, choice: int, text: str) -> bytes:
         """Give a piece of text of our own."""
@@ -113,7 +120,7 @@ class ChatStreamWriter:
         if not frame.data:
             return frame.raw
         whole = len(parts) == len(frame.parts) and all(
-            call.released for part in parts for call in part.calls
+            call.released and self._new_index(call) is None for part in parts for call in part.calls
         )
         edits: list[Edit] = []
         if not whole or self._hop or any(part.stop for part in parts):
@@ -225,4 +232,26 @@ class ChatStreamWriter:
             refused = set()
         if len(calls) > len(pieces) and not calls[-1].released:
             drop.add("function_call")
-        return without(pieces, refused)
+        shown = [at for at in range(len(pieces)) if calls[at].released]
+        return without(pieces, refused) + [
+            Edit(*member.value, b"%d" % index)
+            for at in shown
+            if (index := self._new_index(calls[at])) is not None
+            for member in members(data, pieces[at])
+            if member.key == "index"
+        ]
+
+    def _new_index(self, call: Gathered) -> int | None:
+        """Give the index that closes the gap which a refused call leaves; None where it keeps its own.
+
+        The accumulator of OpenAI's SDK takes the index for a place in its list of calls and fails at a gap.
+        """
+        calls = self._calls.get(call.choice, [])
+        released = [one for one in calls if one.released]
+        if len(released) == len(calls) or call not in released:
+            return None
+        places = [place for one in released for place in one.places]
+        if None in places or len(set(places)) < len(places) or len(places) > len(released):
+            return None  # clients find their pieces in other ways, so nothing is moved
+        index = released.index(call)
+        return None if call.places == {index} else index
