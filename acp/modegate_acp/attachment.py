@@ -52,6 +52,8 @@ class Shown:
     modes: Message
     asked: Mapping[str, Asked] = field(default_factory=dict)
     """By the question's id."""
+    commands: bool = False
+    """It was told what can be typed as a prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +77,10 @@ def catch_up(shown: Shown, view: View, new_rpc: Callable[[], str]) -> tuple[Show
     """
     if view.state.seq < shown.seq:
         return shown, []
-    out = [Out(message) for message in _mode(shown, view)]
+    out = [] if shown.commands else [Out(render.commands(view.session))]
+    out += [Out(message) for message in _mode(shown, view)]
     asked, about = _questions(shown, view, new_rpc)
-    now = begin(view)
-    return replace(now, asked=asked), out + about
+    return replace(begin(view), asked=asked, commands=True), out + about
 
 
 def _mode(shown: Shown, view: View) -> list[Message]:

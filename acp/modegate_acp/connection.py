@@ -41,6 +41,10 @@ logger = logging.getLogger(__name__)
 ON_MAIN = frozenset({"initialize", "session/new", "session/load", "session/resume", "session/list"})
 """Methods that are answered on the connection's own stream."""
 
+NORMAL = 1000
+TRY_AGAIN = 1013
+"""Close code for a client that does not read what it is sent."""
+
 
 @dataclass(frozen=True, slots=True)
 class Caller:
@@ -69,8 +73,7 @@ class Connection:
         self.caller = caller
         self.id = shared.clock.new_id()
         self.peer: Peer | None = None
-        self.close_code = 1000
-        """How the transport is to close it, once the outbox is closed."""
+        self._close_code = NORMAL
         self.split = split
         self.streams = 0
         """Open streams, where it has streams of its own."""
@@ -169,17 +172,21 @@ class Connection:
     def _put(self, session: SessionId | None, message: Message) -> None:
         self.outbox.put(session, Out(message))
 
-    def open_stream(self, session: SessionId | None) -> Lane:
-        """Give the lane that a new stream reads; one that was read before is told everything anew."""
+    def open_stream(self, session: SessionId | None, reader: object) -> Lane:
+        """Give a stream its lane; a session's second stream is told everything anew."""
         lane = self.outbox.main if session is None else self.outbox.open(session)
-        again, lane.was_read = lane.was_read, True
-        if again and session is not None:
+        if self.outbox.hold(lane, reader) and session is not None:
             self.following.again(session)
         return lane
 
+    @property
+    def close_code(self) -> int:
+        """How the transport is to close it, once the outbox is closed (RFC 6455, section 7.4)."""
+        return TRY_AGAIN if self.outbox.overflowed else self._close_code
+
     def close(self, code: int) -> None:
-        """Send nothing more; the transport then closes with this code of RFC 6455, section 7.4."""
-        self.close_code = code
+        """Send nothing more; the transport then closes with this code."""
+        self._close_code = code
         self.outbox.close()
 
     def end(self) -> None:

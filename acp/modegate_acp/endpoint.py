@@ -29,7 +29,7 @@ RESTARTING = 1012
 """Close code of RFC 6455's registry: the service restarts, come again."""
 
 NOT_ALLOWED = 1008
-TRY_AGAIN = 1013
+"""Close code for a token that is no longer one, and for a client that does nothing."""
 
 
 class Endpoint:
@@ -111,9 +111,7 @@ class Endpoint:
         now = self._shared.clock.monotonic()
         for connection in list(self._connections.values()):
             since = self._idle_since.get(connection.id)
-            if connection.outbox.overflowed:
-                connection.close(TRY_AGAIN)
-            elif connection.grant is None or (since is not None and now - since >= IDLE_S):
+            if connection.grant is None or (since is not None and now - since >= IDLE_S):
                 connection.close(NOT_ALLOWED)
             if connection.outbox.closed and connection.split:
                 self.drop(connection)

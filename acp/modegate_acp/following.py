@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Protocol
 
-from modegate.core.errors import ModegateError
+from modegate.core.errors import ModegateError, NotOpen
 from modegate.core.fold import State
 from modegate.core.ids import Seq, SessionId, SessionKey
 from modegate.core.levels import Level, to_answer
@@ -83,9 +83,11 @@ class Following:
         self._shared = shared
         self._feed = feed
         self._viewer = viewer
+        self._fed: set[SessionId] = set()
         self._shown: dict[SessionId, Shown] = {}
         self._newest: dict[SessionId, State] = {}
         self._waiting: dict[str, Callable[[Reply], None]] = {}
+        self._dialogs: dict[SessionId, set[asyncio.Future[Reply]]] = {}
 
     def __contains__(self, session: SessionId) -> bool:
         """Tell whether it follows a session."""
@@ -103,8 +105,11 @@ class Following:
         Raises:
             RpcError: too many sessions are followed already.
         """
-        if session not in self._shown and len(self._shown) >= MAX_SESSIONS:
+        if session not in self._fed and len(self._fed) >= MAX_SESSIONS:
             raise RpcError(INVALID_REQUEST, f"a connection may follow {MAX_SESSIONS} sessions")
+        if self.outbox.closed:
+            raise RpcError(INVALID_REQUEST, "this connection is over")
+        self._fed.add(session)
         self._feed.attach(self._viewer.key(session), self)
         self.outbox.open(session)
 
@@ -117,6 +122,7 @@ class Following:
     def end(self, session: SessionId) -> None:
         """Be fed no more, and leave its questions to others."""
         self._feed.detach(self._viewer.key(session), self)
+        self._fed.discard(session)
         self._withdraw(session)
         self._shown.pop(session, None)
         self._newest.pop(session, None)
@@ -124,8 +130,9 @@ class Following:
     def end_all(self) -> None:
         """Let go of everything."""
         self.outbox.close()
-        for session in list(self._shown):
+        for session in self._fed:
             self._feed.detach(self._viewer.key(session), self)
+        self._fed.clear()
         self._shown.clear()
         self._newest.clear()
         self._waiting.clear()
@@ -175,9 +182,10 @@ class Following:
         )
 
     def _refresh(self, session: SessionId) -> None:
-        state, before = self._newest.pop(session, None), self._shown.get(session)
+        state, before = self._newest.get(session), self._shown.get(session)
         if state is None or before is None or self._viewer.level is None:
             return
+        del self._newest[session]
         now, out = catch_up(before, self._view(session, state), self._new_rpc)
         self._shown[session] = now
         for name, asked in before.asked.items():
@@ -188,6 +196,10 @@ class Following:
                 self._waiting[asked.rpc] = partial(self._answered, session, name)
         for one in out:
             self.outbox.put(session, one)
+        if before.mode_seq not in (now.mode_seq, _NOTHING.mode_seq):
+            # What a dialog asks about is no longer so.
+            for heard in self._dialogs.pop(session, ()):
+                heard.cancel()
 
     # What is asked.
 
@@ -251,6 +263,8 @@ class Following:
             self._viewer.need(to_answer(kind), f"answering {option!r}")
             by, modes = self._viewer.by("request_permission"), self._shared.policies.current.modes
             await approvals.answer(key, name, option, by=by, modes=modes)
+        except NotOpen as error:
+            logger.info("an answer to question %s came late: %s", name, error)
         except (ModegateError, RpcError) as error:
             logger.warning("an answer to question %s was not taken: %s", name, error)
             if session in self._shown:
@@ -264,12 +278,17 @@ class Following:
         rpc = self._new_rpc()
         heard: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._waiting[rpc] = heard.set_result
+        self._dialogs.setdefault(session, set()).add(heard)
         self.send(session, render.pending(session, call))
         self.send(session, render.permission(rpc, session, call, options))
-        chosen: Chosen | Abstained = Abstained(cancelled=True)
+        chosen: Chosen | Abstained = Abstained(cancelled=False, why="the mode has changed")
         try:
-            chosen = outcome(await heard, [one["optionId"] for one in options])
+            # A future that others cancel is no cancellation of this task, which await would take it for.
+            _ = await asyncio.wait([heard])
+            if not heard.cancelled():
+                chosen = outcome(heard.result(), [one["optionId"] for one in options])
         finally:
+            self._dialogs.get(session, set()).discard(heard)
             if self._waiting.pop(rpc, None):
                 self.send(session, render.withdrawn(rpc))
             yes = isinstance(chosen, Chosen) and chosen.option != "reject"

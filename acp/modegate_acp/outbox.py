@@ -85,6 +85,13 @@ class Outbox:
         lane.stale[session] = None
         lane.wake.set()
 
+    def hold(self, lane: Lane, reader: object) -> bool:
+        """Let a reader have a lane's messages from now on; tell whether another one had some before."""
+        lane.reader = reader
+        lane.wake.set()
+        before, lane.was_read = lane.was_read, True
+        return before
+
     async def take(self, lane: Lane, reader: object) -> tuple[SessionId | None, Out] | None:
         """Give the next message; None when the outbox is closed or another reader has taken over."""
         while not self.closed and lane.reader is reader:

@@ -112,8 +112,8 @@ class Streamable:
 
     async def _stream(self, connection: Connection, session: SessionId | None, asgi: Asgi) -> None:
         _, receive, send = asgi
-        lane, reader = connection.open_stream(session), object()
-        lane.reader = reader
+        reader = object()
+        lane = connection.open_stream(session, reader)
         self._connections.busy(connection)
         connection.streams += 1
         try:

@@ -30,7 +30,7 @@ async def serve(connections: Connections, caller: Caller, asgi: Asgi) -> None:
         await receive()  # websocket.connect
         name = connection.id.encode()
         await send({"type": "websocket.accept", "headers": [(b"acp-connection-id", name)]})
-        connection.outbox.main.reader = connection
+        _ = connection.open_stream(None, connection)
         await first_of(
             _read(connections, connection, asgi),
             _write(connection, asgi),
