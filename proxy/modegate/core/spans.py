@@ -93,6 +93,8 @@ def _after(pattern: re.Pattern[bytes], text: bytes, at: int) -> int:
 def _space(text: bytes, at: int) -> int:
     if text[at : at + 1] > b" ":
         return at  # as almost everywhere
+    if text[at + 1 : at + 2] > b" ":
+        return at + 1  # as in what Python writes
     return _after(_SPACE, text, at)
 
 
@@ -155,6 +157,36 @@ def _hints(text: bytes) -> dict[str, bytes]:
     except msgspec.MsgspecError as error:
         raise ValueError(str(error)) from error
     return {key: bytes(value) for key, value in raw.items()}
+
+
+def fields(text: bytes, span: Span) -> dict[str, msgspec.Raw] | None:
+    """Give the members of an object, quickly; None where a key could stand there twice.
+
+    That is where the members in order, each once, are not what is written there: then `members` tells. It
+    is so too where a key is written with escapes.
+
+    Raises:
+        ValueError: the value is not an object.
+    """
+    try:
+        found = _decode_raw_object(text[span.start : span.end])
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    except msgspec.MsgspecError as error:
+        raise ValueError(str(error)) from error
+    at = span.start
+    for key, value in found.items():
+        # A comma or a bracket, the key, a colon, the value.
+        at = _space(text, at + 1)
+        name = msgspec.json.encode(key)
+        if not text.startswith(name, at):
+            return None
+        at = _space(text, _space(text, at + len(name)) + 1)
+        raw = bytes(value)
+        if not text.startswith(raw, at):
+            return None
+        at = _space(text, at + len(raw))
+    return found if at == span.end - 1 or not found else None
 
 
 def elements(text: bytes, span: Span) -> list[Span]:

@@ -106,6 +106,23 @@ def test_members_of_a_value_inside_have_offsets_of_the_whole(made: Text, beside:
     assert shape(text, found) == [(json.loads(key), value) for key, value in made.pairs]
 
 
+@given(OBJECTS, VALUES)
+def test_fields_are_the_members_unless_one_could_stand_there_twice(
+    made: Text, beside: bytes
+) -> None:
+    text = b"[" + beside + b"," + made.raw + b"]"
+    start = len(beside) + 2
+    found = spans.fields(text, Span(start, start + len(made.raw)))
+    keys = [key for key, _ in made.pairs]
+    if len(set(map(json.loads, keys))) < len(keys) or b'"\\u0061"' in keys:
+        assert found is None
+    else:
+        assert found is not None
+        assert {key: bytes(value) for key, value in found.items()} == {
+            json.loads(key): value for key, value in made.pairs
+        }
+
+
 @given(ARRAYS, SPACE)
 def test_elements_are_the_values_bytes_in_order(made: Text, before: bytes) -> None:
     text = before + made.raw
@@ -163,6 +180,7 @@ def test_duplicate_keys_of_which_one_value_begins_like_another(
     text: bytes, values: list[bytes]
 ) -> None:
     assert [of(text, member.value) for member in spans.members(text)] == values
+    assert spans.fields(text, Span(0, len(text))) is None
 
 
 @pytest.mark.parametrize(
@@ -171,6 +189,8 @@ def test_duplicate_keys_of_which_one_value_begins_like_another(
 def test_what_is_not_an_object_has_no_members(text: bytes) -> None:
     with pytest.raises(ValueError, match=r"object|malformed|truncated"):
         spans.members(text)
+    with pytest.raises(ValueError, match=r"object|malformed|truncated|trailing"):
+        spans.fields(text, Span(0, len(text)))
 
 
 @pytest.mark.parametrize("text", [b"{}", b'"a"', b"[1", b"[1,]", b"[1 2]"])
@@ -188,6 +208,8 @@ def test_what_is_nested_deeply_is_a_value_error(opens: bytes, closes: bytes) -> 
     for text in (b'{"a":' + deep + b"}", b'{"a":1,"a":' + deep + b"}"):
         with pytest.raises(ValueError, match="deep"):
             spans.members(text)
+        with pytest.raises(ValueError, match="deep"):
+            spans.fields(text, Span(0, len(text)))
     with pytest.raises(ValueError, match="deep"):
         spans.elements(b"[" + deep + b"]", Span(0, len(deep) + 2))
     with pytest.raises(ValueError, match="deep"):

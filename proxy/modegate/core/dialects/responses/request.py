@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,7 +14,7 @@ from modegate.core.dialects.responses.tools import Tool, read_listed, read_tools
 from modegate.core.dialects.texts import content_text
 from modegate.core.dialects.tools import spelling
 from modegate.core.errors import BadRequest
-from modegate.core.spans import Span
+from modegate.core.spans import Span, fields
 
 TOOL_KEYS = frozenset({"input", "tools", "tool_choice", "parallel_tool_calls"})
 """Top-level keys that decide what the model may call."""
@@ -67,9 +68,7 @@ _KNOWN = frozenset(
     }
 )
 
-_decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode = msgspec.json.Decoder().decode
-_quote = msgspec.json.encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +111,10 @@ class ResponsesRequest(Body):
         return self.body[span.start : span.start + 1] == b'"'
 
     def _item(self, span: Span) -> Item:
-        fields = self._fields(span)
-        kind, role = _word(fields.get("type")), _word(fields.get("role"))
-        kind = kind or (MESSAGE if role or "content" in fields else REFERENCE)
-        item = Item(span, kind, role, frozenset(fields))
+        found = self._fields(span)
+        kind, role = _word(found.get("type")), _word(found.get("role"))
+        kind = kind or (MESSAGE if role or "content" in found else REFERENCE)
+        item = Item(span, kind, role, frozenset(found))
         if kind not in CARRIES_TOOLS:
             return item
         tools = self.member_of(span, "tools")
@@ -127,20 +126,20 @@ class ResponsesRequest(Body):
             read = read_tools(self, spans)
         return Item(span, kind, role, item.keys, read)
 
-    def _fields(self, span: Span) -> dict[str, msgspec.Raw]:
+    def _fields(self, span: Span) -> Mapping[str, bytes | msgspec.Raw]:
         """Give an item's members; those that decide what it is stand there once and spelled so."""
-        fields = _decode_fields(self.readable[span.start : span.end])
-        for key in fields.keys() - _KNOWN:
-            if (meant := _LOOK_ALIKES.get(spelling(key))) is not None:
-                raise BadRequest(f"an item of 'input' has the key {key!r}; did you mean {meant!r}?")
-        compact = 1 + sum(
-            len(_quote(key)) + len(memoryview(raw)) + 2 for key, raw in fields.items()
-        )
-        if compact != span.end - span.start:
-            # White space, escapes in a key, or a key that stands there twice: the slow way tells.
+        found = fields(self.readable, span)
+        if found is None:
             for key in _READ:
                 self.member_of(span, key)
-        return fields
+        values: Mapping[str, bytes | msgspec.Raw] = found or {
+            member.key: self.readable[member.value.start : member.value.end]
+            for member in self.members_of(span)
+        }
+        for key in values.keys() - _KNOWN:
+            if (meant := _LOOK_ALIKES.get(spelling(key))) is not None:
+                raise BadRequest(f"an item of 'input' has the key {key!r}; did you mean {meant!r}?")
+        return values
 
     @cached_property
     def declared(self) -> frozenset[str]:
@@ -199,7 +198,7 @@ class ResponsesRequest(Body):
         )
 
 
-def _word(raw: msgspec.Raw | None) -> str:
+def _word(raw: bytes | msgspec.Raw | None) -> str:
     value = None if raw is None else _decode(raw)
     if value is None or isinstance(value, str):
         return value or ""

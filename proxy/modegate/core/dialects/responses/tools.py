@@ -146,7 +146,8 @@ def read_listed(request: Body, spans: Iterable[Span], label: str) -> tuple[Tool,
 
 def _read(request: Body, span: Span) -> Tool:
     found = request.members_of(span)
-    kinds = [_string(request, one) for one in found if spelling(one.key) == "type"]
+    typed = (one for one in found if spelling(one.key) == "type")
+    kinds = [_string(request, one) for one in typed if request.text(one.value) != b"null"]
     if kinds == [NAMESPACE]:
         return _namespace(request, span, found)
     if kinds == [MCP]:

@@ -112,7 +112,7 @@ TABLE: dict[str, tuple[list[Any], list[str], list[Any]]] = {
         ["tool_search"],
         [{"type": "tool_search", "execution": "client"}, {"type": "tool_search"}],
     ),
-    "unknown-type": ([{"type": "new_thing"}, {"type": None, "name": "read"}], ["read"], []),
+    "unknown-type": ([{"type": "new_thing"}, {"type": 1, "name": "read"}], ["read"], []),
     "programs": (
         [{"type": "programmatic_tool_calling"}, function("read")],
         ["read"],

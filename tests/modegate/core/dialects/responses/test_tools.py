@@ -64,7 +64,6 @@ def test_what_a_policy_calls_a_tool_in_a_namespace(
             {"namespace", "a", "tools"},
             True,
         ),
-        ('{"type":null,"name":"read"}', {"null", "read"}, True),
         ('{"google_search":{}}', {"google_search"}, True),
         ('{"type":"local_shell","google_search":{}}', {"local_shell", "google_search"}, True),
         # B100: what runs at the provider, with its options
