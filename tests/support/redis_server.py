@@ -1,7 +1,13 @@
-"""A real redis-server for tests: on loopback, on a free port, with its files in a given folder."""
+"""A real redis-server for tests: on loopback, on a free port, with its files in a given folder.
+
+modegate logs in as the user of `deploy/redis/users.acl`, so that every test of the log shows that its rights
+are enough; tests that look behind the log take `admin_url`.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import re
 import shutil
 import signal
 import socket
@@ -12,6 +18,22 @@ from contextlib import contextmanager
 from pathlib import Path
 
 START_S = 10.0
+PASSWORD = "of-the-tests"
+ACL = Path(__file__).parents[2] / "deploy" / "redis" / "users.acl"
+
+
+def acl() -> str:
+    """Give the shipped users, with the password of the tests, and one who may do everything."""
+    rules = ACL.read_text(encoding="utf-8")
+    rules = re.sub(r"#[0-9a-f]{64}", f"#{hashlib.sha256(PASSWORD.encode()).hexdigest()}", rules)
+    return rules.replace("user default off", "user default on nopass ~* &* +@all")
+
+
+def free_port() -> int:
+    """Give a port of loopback that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 class RedisServer:
@@ -21,12 +43,14 @@ class RedisServer:
         """Choose a free port; `options` are redis-server's, such as `--appendonly yes`."""
         binary = shutil.which("redis-server")
         assert binary, "these tests need redis-server on the PATH"
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
-        self.url = f"redis://127.0.0.1:{self.port}/0"
+        self.binary = binary
+        self.port = free_port()
+        self.url = f"redis://modegate:{PASSWORD}@127.0.0.1:{self.port}/0"
+        self.admin_url = f"redis://127.0.0.1:{self.port}/0"
+        users = folder / "users.acl"
+        users.write_text(acl(), encoding="utf-8")
         self._command = [binary, "--port", str(self.port), "--bind", "127.0.0.1"]
-        self._command += ["--dir", str(folder), "--save", "", *options]
+        self._command += ["--dir", str(folder), "--save", "", "--aclfile", str(users), *options]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:

@@ -7,10 +7,13 @@ from pathlib import Path
 from modegate.server.clock import Clock, SystemClock
 from modegate.server.eventlog import EventLog
 from modegate.server.eventlog_embedded import EmbeddedLog
+from modegate.server.redis_url import SCHEMES as SENTINEL_SCHEMES
+
+REDIS_SCHEMES = ("redis", "rediss", *SENTINEL_SCHEMES)
 
 
 def open_log(url: str, clock: Clock | None = None) -> EventLog:
-    """Open the store that the URL names: `sqlite:PATH`, `redis://…` or `rediss://…`.
+    """Open the store that the URL names: `sqlite:PATH`, or Redis in one of its forms.
 
     Redis is connected to when first asked; an embedded store is created if it is not there.
 
@@ -21,10 +24,15 @@ def open_log(url: str, clock: Clock | None = None) -> EventLog:
     scheme, _, rest = url.partition(":")
     if scheme == "sqlite" and rest.strip("/"):
         return EmbeddedLog(Path(rest).expanduser(), clock or SystemClock())
-    if scheme in ("redis", "rediss") and rest.startswith("//"):
+    if scheme in REDIS_SCHEMES and rest.startswith("//"):
         # Imported here because the embedded store, the default, must not cost redis-py's import.
         from modegate.server.eventlog_redis import RedisLog
 
-        return RedisLog(url)
+        try:
+            return RedisLog(url)
+        except ValueError as error:
+            raise ValueError(f"log: {error}") from error
     # The URL may hold a password, so it is not repeated.
-    raise ValueError(f"log: {scheme!r} names no store; use sqlite:PATH, redis://… or rediss://…")
+    raise ValueError(
+        f"log: {scheme!r} names no store; use sqlite:PATH, redis://…, rediss://… or redis+sentinel://…"
+    )

@@ -1,14 +1,19 @@
-"""Connections to Redis, with every timeout stated."""
+"""Connections to Redis, one server or whichever Sentinels name, with every timeout stated."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as LostConnection
+
+from modegate.server.redis_url import SentinelUrl, is_sentinel
 
 CONNECT_TIMEOUT_S = 1.0
 ANSWER_TIMEOUT_S = 2.0
@@ -39,13 +44,15 @@ class RedisClients:
             ValueError: the URL cannot be read.
         """
         self.feed_connects = 0
+        self._sentinels = _Sentinels(SentinelUrl.parse(url)) if is_sentinel(url) else None
         # Untyped: redis-py annotates the answers of every protocol and decoding at once.
         again = Retry(NoBackoff(), 1, supported_errors=(LostConnection,))
-        self.writer: Any = _client(url, ANSWER_TIMEOUT_S, MAX_CONNECTIONS)
-        self.reader: Any = _client(url, ANSWER_TIMEOUT_S, MAX_CONNECTIONS, retry=again)
-        self.follow: Any = _client(url, BLOCKING_TIMEOUT_S, MAX_FOLLOWERS)
+        pool = self._sentinels.pool if self._sentinels else _server(url)
+        self.writer: Any = _client(pool, ANSWER_TIMEOUT_S, MAX_CONNECTIONS)
+        self.reader: Any = _client(pool, ANSWER_TIMEOUT_S, MAX_CONNECTIONS, retry=again)
+        self.follow: Any = _client(pool, BLOCKING_TIMEOUT_S, MAX_FOLLOWERS)
         counted = self._feed_connected
-        self.feed: Any = _client(url, ANSWER_TIMEOUT_S, 1, retry=again, redis_connect_func=counted)
+        self.feed: Any = _client(pool, ANSWER_TIMEOUT_S, 1, retry=again, redis_connect_func=counted)
 
     async def _feed_connected(self, connection: AbstractConnection) -> None:
         self.feed_connects += 1
@@ -55,20 +62,54 @@ class RedisClients:
         """Close all connections."""
         for client in (self.writer, self.reader, self.follow, self.feed):
             await client.aclose()
+        if self._sentinels:
+            await self._sentinels.close()
 
 
-def _client(url: str, timeout: float, connections: int, **more: Any) -> Redis:
+MakePool = Callable[..., BlockingConnectionPool]
+
+
+class _SentinelPool(SentinelConnectionPool, BlockingConnectionPool):
+    """Connections to the server that is the master when each is made; who finds none free waits."""
+
+
+class _Sentinels:
+    """Those who know which server is the master."""
+
+    def __init__(self, url: SentinelUrl) -> None:
+        limits = {"socket_timeout": ANSWER_TIMEOUT_S, "socket_connect_timeout": CONNECT_TIMEOUT_S}
+        self._url = url
+        make: Any = Sentinel  # redis-py does not annotate it
+        self._sentinel = make(url.sentinels, sentinel_kwargs={**url.sentinel_options, **limits})
+
+    def pool(self, **options: Any) -> BlockingConnectionPool:
+        make: Any = _SentinelPool
+        pool: BlockingConnectionPool = make(
+            self._url.service, self._sentinel, **self._url.options, **options
+        )
+        return pool
+
+    async def close(self) -> None:
+        for one in self._sentinel.sentinels:
+            await one.aclose()
+
+
+def _server(url: str) -> MakePool:
+    return partial(BlockingConnectionPool.from_url, url)
+
+
+def _client(pool: MakePool, timeout: float, connections: int, **more: Any) -> Redis:
     # A pool that is given no `retry` makes connections that never retry. Protocol 2 fixes the shapes of
     # the answers across versions of redis-py.
-    pool = BlockingConnectionPool.from_url(
-        url,
-        max_connections=connections,
-        timeout=ANSWER_TIMEOUT_S,
-        socket_timeout=timeout,
-        socket_connect_timeout=CONNECT_TIMEOUT_S,
-        socket_keepalive=True,
-        protocol=2,
-        client_name="modegate",
-        **more,
+    return Redis.from_pool(
+        pool(
+            max_connections=connections,
+            timeout=ANSWER_TIMEOUT_S,
+            socket_timeout=timeout,
+            socket_connect_timeout=CONNECT_TIMEOUT_S,
+            socket_keepalive=True,
+            protocol=2,
+            client_name="modegate",
+            **more,
+        )
     )
-    return Redis.from_pool(pool)

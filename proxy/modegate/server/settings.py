@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["console", "json"]
 
-LOG_SCHEMES = ("sqlite", "redis", "rediss")
+LOG_SCHEMES = ("sqlite", "redis", "rediss", "redis+sentinel", "rediss+sentinel")
 
 
 class BadSettings(ValueError):
@@ -74,7 +74,8 @@ class Settings:
     log: str = field(
         default="",
         metadata=_about(
-            "Where the event log lives: sqlite:PATH, redis://… or rediss://….", "STATE_DIR/log.db"
+            "Where the event log lives: sqlite:PATH, redis://…, rediss://… or redis+sentinel://….",
+            "STATE_DIR/log.db",
         ),
     )
     upstream: str | None = field(
@@ -127,7 +128,7 @@ def _problems(settings: Settings) -> Iterator[str]:
         yield f"port: {settings.port} is not between 0 and 65535"
     scheme, _, rest = settings.log.partition(":")
     if scheme not in LOG_SCHEMES or not rest:
-        yield f"log: {_shown(settings.log)!r} is none of sqlite:PATH, redis://…, rediss://…"
+        yield f"log: {_shown(settings.log)!r} is none of sqlite:PATH, redis://…, rediss://…, redis+sentinel://…"
     if settings.upstream is not None and (problem := _upstream_problem(settings.upstream)):
         yield f"upstream: {problem}"
     token = settings.control_token

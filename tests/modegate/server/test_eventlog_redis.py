@@ -38,7 +38,7 @@ async def log(server: RedisServer) -> AsyncIterator[RedisLog]:
 
 @pytest.fixture
 async def raw(server: RedisServer) -> AsyncIterator[Any]:
-    client = Redis.from_url(server.url, protocol=2)
+    client = Redis.from_url(server.admin_url, protocol=2)
     yield client
     await client.aclose()
 

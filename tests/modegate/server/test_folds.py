@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from redis.asyncio import Redis
 
 from modegate.core.errors import Conflict, LogUnavailable, SessionUnreadable
 from modegate.core.events import CallJudged, Entry, Record, RequestHeader, SessionOpen
@@ -427,7 +428,7 @@ async def test_a_cancelled_call_takes_no_other_with_it(
 async def test_a_mode_whose_feed_failed_is_told_when_it_is_set_again(
     own_server: RedisServer, redis_folds: Folds
 ) -> None:
-    other = open_log(own_server.url)
+    other = open_log(own_server.admin_url)
     reader = Folds(other, SystemClock())
     await redis_folds.state(S)
     await reader.state(S)
@@ -451,7 +452,7 @@ async def test_B135_trimming_by_an_operator_never_gives_default(
     own_server: RedisServer, redis_folds: Folds
 ) -> None:
     await redis_folds.set_mode(S, PLAN, "person:cli")
-    other = open_log(own_server.url)
+    other = open_log(own_server.admin_url)
     assert isinstance(other, RedisLog)
     await other._writer.xtrim("modegate:{local/s}:events", maxlen=0, approximate=False)
     with pytest.raises(SessionUnreadable):
@@ -473,7 +474,8 @@ async def test_B140_a_log_that_went_back_never_gives_default(
     await redis_folds.state(S)
     log: EventLog = redis_folds.log
     assert isinstance(log, RedisLog)
-    await log._writer.flushall()
+    async with Redis.from_url(own_server.admin_url) as raw:
+        await raw.flushall()
     if lost == "the last":
         await log.append(S, [header(1)])
     for _ in range(2):
