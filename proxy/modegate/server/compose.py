@@ -19,6 +19,7 @@ from modegate import __version__
 from modegate.core.approvals import WAITS, Waits
 from modegate.core.dialects.chat.dialect import ChatDialect
 from modegate.core.dialects.messages.dialect import MessagesDialect
+from modegate.core.dialects.responses.dialect import ResponsesDialect
 from modegate.core.endpoints import Kind
 from modegate.core.errors import LogUnavailable
 from modegate.core.problems import PolicyProblems, Problem
@@ -116,7 +117,7 @@ async def compose(
         recorder = Recorder(folds, clock)
         approvals = Approvals(folds, log, clock, waits=waits, keepalive=keepalive)
         draining = asyncio.Event()
-        messages = MessagesDialect()
+        messages, responses = MessagesDialect(), ResponsesDialect()
         metrics.watch(
             lost=lambda: recorder.lost,
             generation=lambda: policies.status.generation,
@@ -135,6 +136,8 @@ async def compose(
                 Kind.CHAT: ChatDialect(),
                 Kind.MESSAGES: messages,
                 Kind.COUNT_TOKENS: messages,
+                Kind.RESPONSES: responses,
+                Kind.INPUT_TOKENS: responses,
             },
             clock=clock,
             metrics=metrics,
