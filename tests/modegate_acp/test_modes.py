@@ -1,0 +1,491 @@
+"""Modes over ACP, on both transports: what answers carry, what is told to whom, and in which order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modegate.core.events import Entry, ModeSet, SessionOpen
+from modegate.core.ids import ModeId, SessionId, SessionKey, Tenant
+from modegate.server.eventlog import Seen
+from support.acp import AcpError, Client, Connect, Json, kinds, socket, updated
+from support.running import Running, policies_file, running
+
+MODES = ["default", "plan", "review"]
+
+
+def modes_of(result: Json) -> tuple[str, list[str]]:
+    modes = result["modes"]
+    return modes["currentModeId"], [mode["id"] for mode in modes["availableModes"]]
+
+
+def option_of(result: Json) -> Json:
+    (option,) = result["configOptions"]
+    assert option["id"] == option["configId"] == "mode"
+    assert (option["category"], option["type"]) == ("mode", "select")
+    assert [one["value"] for one in option["options"]] == MODES
+    found: Json = option
+    return found
+
+
+async def confirm(client: Client, option: str = "confirm", *, after: int = 0) -> Json:
+    question = await client.question(after=after)
+    await client.choose(question, option)
+    return question
+
+
+async def test_initialize_is_answered_with_version_1(proxy: Running, connect: Connect) -> None:
+    async with connect(proxy, begin=False) as client:
+        result = await client.call(
+            "initialize", protocolVersion=2, clientCapabilities={"fs": {"readTextFile": True}}
+        )
+    assert result["protocolVersion"] == 1
+    assert result["agentCapabilities"]["loadSession"] is True
+    assert result["agentCapabilities"]["sessionCapabilities"].keys() == {"list", "resume", "close"}
+    assert result["agentInfo"]["name"] == "modegate"
+    assert result["authMethods"] == []
+
+
+async def test_new_load_and_resume_carry_modes_and_options(
+    proxy: Running, connect: Connect
+) -> None:
+    """zed #52069: the selector vanishes where load or resume lack them."""
+    async with connect(proxy) as client:
+        new = await client.call("session/new", cwd="/work", mcpServers=[])
+        session = new["sessionId"]
+        await proxy.set_mode("plan", session)
+        loaded, resumed = await client.load(session), await client.resume(session)
+    assert modes_of(new) == ("default", MODES)
+    assert option_of(new)["currentValue"] == "default"
+    for result in (loaded, resumed):
+        assert result["sessionId"] == session
+        assert modes_of(result) == ("plan", MODES)
+        assert option_of(result)["currentValue"] == "plan"
+        assert result["_meta"] == {"modegate/seq": 2}
+
+
+async def test_new_names_the_base_urls_of_its_session(proxy: Running, connect: Connect) -> None:
+    async with connect(proxy) as client:
+        new = await client.call("session/new", cwd="/work", mcpServers=[])
+    session = new["sessionId"]
+    assert new["_meta"]["modegate/baseUrls"] == {
+        "openai": f"{proxy.url}/s/{session}/v1",
+        "anthropic": f"{proxy.url}/s/{session}",
+    }
+
+
+async def test_new_begins_in_the_initial_mode(tmp_path: Path, connect: Connect) -> None:
+    policies = policies_file(
+        tmp_path,
+        "modes: {plan: {section: S, tools: [read]}}\nsessions: {initial_mode: plan}\n",
+    )
+    async with running(tmp_path, "http://127.0.0.1:9", policies=policies) as proxy:
+        async with connect(proxy) as client:
+            new = await client.call("session/new", cwd="/work", mcpServers=[])
+        assert new["modes"]["currentModeId"] == "plan"
+        events = await proxy.events(new["sessionId"])
+    assert [(one["type"], one["by"].split()[0]) for one in events] == [
+        ("session/open", "person:acp"),
+        ("mode/set", "policy"),
+    ]
+    assert events[0]["data"]["cwd"] == "/work"
+
+
+SETTERS: dict[str, dict[str, str]] = {
+    "session/set_mode": {"modeId": "plan"},
+    "session/set_config_option": {"configId": "mode", "value": "plan"},
+}
+
+
+@pytest.mark.parametrize("method", SETTERS)
+async def test_a_mode_is_in_the_log_then_told_then_answered(
+    proxy: Running, connect: Connect, method: str
+) -> None:
+    """Codex-acp #450, ggcode #1145 (B164): never an echo without effect. oh-my-pi 1015 (B165): both kinds."""
+    async with connect(proxy) as client:
+        session = await client.new()
+        before = await client.settled()
+        result = await client.call(method, sessionId=session, **SETTERS[method])
+        told = client.seen[before:]
+        assert kinds(told) == ["current_mode_update", "config_option_update", "result"]
+        assert updated(told[0])["currentModeId"] == updated(told[0])["modeId"] == "plan"
+        assert option_of(updated(told[1]))["currentValue"] == "plan"
+        assert [one["params"]["_meta"] for one in told[:2]] == [{"modegate/seq": 2}] * 2
+        if method == "session/set_mode":
+            assert result == {}
+        else:
+            assert option_of(result)["currentValue"] == "plan"
+        (event,) = (await proxy.events(session))[1:]
+    assert event["data"] == {"mode": "plan"}
+    assert event["by"] == f"person:acp test {method.split('/')[1]} {client.connection}"
+
+
+@pytest.mark.parametrize("method", SETTERS)
+async def test_the_mode_in_force_is_set_without_an_event(
+    proxy: Running, connect: Connect, method: str
+) -> None:
+    """agent-of-empires 1028 (B155), gajae-code 3905 (B170)."""
+    async with connect(proxy) as client, connect(proxy) as other:
+        session = await client.new()
+        await client.set_mode(session, "default")
+        await client.set_mode(session, "plan")
+        await other.load(session)
+        before, shown = await client.settled(), await other.settled()
+        result = await client.call(method, sessionId=session, **SETTERS[method])
+        assert kinds(client.seen[before:]) == ["result"]
+        if "configOptions" in result:
+            assert option_of(result)["currentValue"] == "plan"
+        await other.settled()
+        assert kinds(other.seen[shown:]) == ["result"]
+        assert len(await proxy.events(session)) == 2
+
+
+async def test_every_attached_client_is_told_exactly_once(proxy: Running, connect: Connect) -> None:
+    """agent-of-empires 1028 (B155)."""
+    async with connect(proxy) as one, connect(proxy) as two, connect(proxy) as three:
+        session, foreign = await one.new(), await one.new()
+        await two.resume(session)
+        await three.load(foreign)
+        await one.set_mode(session, "plan")
+        for client in (one, two):
+            await client.update("current_mode_update", currentModeId="plan")
+            await client.update("config_option_update")
+            await client.settled()
+            assert len(client.updates("current_mode_update")) == 1
+            assert len(client.updates("config_option_update")) == 1
+        await three.settled()
+        assert three.updates("current_mode_update") == []
+
+
+async def test_the_control_api_is_one_more_cause(proxy: Running, connect: Connect) -> None:
+    """Both kinds go out whoever set the mode; Zed and VS Code follow only the options."""
+    async with connect(proxy) as client:
+        session = await client.new()
+        await proxy.set_mode("plan", session)
+        first = await client.update("current_mode_update", currentModeId="plan")
+        second = await client.update("config_option_update")
+        assert first["_meta"] == second["_meta"] == {"modegate/seq": 2}
+        assert option_of(second["update"])["currentValue"] == "plan"
+
+
+UNKNOWN = {
+    "session/set_mode": ({"modeId": "root"}, {"modeId": "root"}),
+    "session/set_config_option": ({"configId": "mode", "value": "root"}, {"configId": "mode"}),
+}
+
+
+@pytest.mark.parametrize("method", UNKNOWN)
+async def test_a_mode_that_is_not_there_changes_nothing(
+    proxy: Running, connect: Connect, method: str
+) -> None:
+    """Deepagents 6139 (B158)."""
+    params, named = UNKNOWN[method]
+    async with connect(proxy) as client:
+        session = await client.new()
+        await client.set_mode(session, "plan")
+        before = await client.settled()
+        with pytest.raises(AcpError) as caught:
+            await client.call(method, sessionId=session, **params)
+        assert caught.value.code == -32602
+        assert caught.value.data == {**named, "available": MODES}
+        await client.settled()
+        assert kinds(client.seen[before:]) == ["error", "result"]
+        assert (await client.load(session))["modes"]["currentModeId"] == "plan"
+
+
+async def test_a_mode_that_a_reload_takes_away_is_no_longer_offered(
+    alone: Running, connect: Connect
+) -> None:
+    """Deepagents 6139 (B158): the list is sent again when the policy's set of modes changes."""
+    async with connect(alone) as client:
+        session = await client.new()
+        after = await client.settled()
+        policies_file(alone.folder, "modes: {plan: {section: S, tools: [read]}}\n")
+        told = await client.update("config_option_update", after=after)
+        values = [one["value"] for one in told["update"]["configOptions"][0]["options"]]
+        assert values == ["default", "plan"]
+        with pytest.raises(AcpError) as caught:
+            await client.set_mode(session, "review")
+        assert caught.value.data == {"modeId": "review", "available": ["default", "plan"]}
+
+
+async def test_a_mode_that_went_while_it_is_in_force_is_shown_as_such(
+    alone: Running, connect: Connect
+) -> None:
+    async with connect(alone) as client:
+        session = await client.new()
+        await client.set_mode(session, "review")
+        after = await client.settled()
+        policies_file(alone.folder, "modes: {plan: {section: S, tools: [read]}}\n")
+        told = await client.update("config_option_update", after=after)
+        (option,) = told["update"]["configOptions"]
+        assert option["currentValue"] == "review"
+        assert "no longer has" in option["options"][-1]["description"]
+
+
+async def test_an_alias_is_another_name(tmp_path: Path, connect: Connect) -> None:
+    policies = policies_file(
+        tmp_path, "modes: {plan: {section: S, tools: [read], aliases: [architect]}}\n"
+    )
+    async with running(tmp_path, "http://127.0.0.1:9", policies=policies) as proxy:
+        async with connect(proxy) as client:
+            session = await client.new()
+            await client.set_mode(session, "architect")
+            await client.update("current_mode_update", currentModeId="plan")
+
+
+async def test_meta_never_overrides_a_parameter(proxy: Running, connect: Connect) -> None:
+    """What overwrote arguments in another server: a key of `_meta` that is named like one."""
+    async with connect(proxy) as client:
+        session, other = await client.new(), await client.new()
+        meta = {"modeId": "review", "mode_id": "review", "sessionId": other, "session_id": other}
+        await client.set_mode(session, "plan", _meta=meta)
+        assert (await client.load(session))["modes"]["currentModeId"] == "plan"
+        assert (await client.load(other))["modes"]["currentModeId"] == "default"
+
+
+async def test_what_is_set_survives_the_client(proxy: Running, connect: Connect) -> None:
+    """AionCore 139 (B168): a load never resets the mode."""
+    async with connect(proxy) as client:
+        session = await client.new()
+        await client.set_mode(session, "plan")
+    async with connect(proxy) as client:
+        loaded = await client.load(session)
+        assert loaded["modes"]["currentModeId"] == "plan"
+        replayed = client.updates("agent_message_chunk")
+        assert "mode plan" in replayed[0]["content"]["text"]
+        after = await client.settled()
+        await client.resume(session)
+        await client.settled()
+        assert "agent_message_chunk" not in kinds(client.seen[after:])
+    assert len(await proxy.events(session)) == 2
+
+
+async def test_history_comes_before_the_answer_to_load(proxy: Running) -> None:
+    async with socket(proxy) as client:
+        session = await client.new()
+        await client.set_mode(session, "plan")
+        before = len(client.seen)
+        await client.load(session)
+        assert kinds(client.seen[before:])[:2] == ["agent_message_chunk", "result"]
+
+
+async def test_leaving_a_mode_is_confirmed_at_the_same_client(
+    proxy: Running, connect: Connect
+) -> None:
+    """Acpx replays saved modes when it reconnects, so that a wish is no proof of a person's decision."""
+    async with connect(proxy) as client, connect(proxy) as other:
+        session = await client.new()
+        await other.load(session)
+        await client.set_mode(session, "plan")
+        wish = await client.start("session/set_mode", sessionId=session, modeId="default")
+        question = await confirm(client)
+        assert await client.answer(wish) == {}
+        call = question["params"]["toolCall"]
+        assert (call["kind"], call["status"]) == ("switch_mode", "pending")
+        assert call["rawInput"] == {"from": "plan", "to": "default"}
+        kinds_offered = [one["kind"] for one in question["params"]["options"]]
+        assert kinds_offered == ["allow_once", "reject_once"]
+        await client.update("tool_call_update", status="completed")
+        await other.update("current_mode_update", currentModeId="default")
+        await other.settled()
+        assert other.updates("tool_call") == []
+    events = await proxy.events(session)
+    assert [one["data"].get("mode") for one in events] == [None, "plan", "default"]
+
+
+REFUSALS: dict[str, Json] = {
+    "reject": {"outcome": "selected", "optionId": "reject"},
+    "cancelled": {"outcome": "cancelled"},
+    "an option that was not offered": {"outcome": "selected", "optionId": "allow_always"},
+    "nonsense": {"outcome": "approved", "optionId": "confirm"},
+}
+
+
+@pytest.mark.parametrize("outcome", REFUSALS.values(), ids=REFUSALS)
+async def test_what_is_not_confirmed_is_not_set(
+    proxy: Running, connect: Connect, outcome: Json
+) -> None:
+    """claude-code #89403: a rejected exit must not switch the gate off."""
+    async with connect(proxy) as client:
+        session = await client.new()
+        await client.set_mode(session, "plan")
+        after = await client.settled()
+        wish = await client.start("session/set_mode", sessionId=session, modeId="default")
+        await client.reply(await client.question(), outcome)
+        with pytest.raises(AcpError) as caught:
+            await client.answer(wish)
+        assert caught.value.code == -32800
+        assert caught.value.data == {"modeId": "plan"}
+        # Clients that showed the new mode already are told the one in force.
+        await client.update("current_mode_update", after=after, currentModeId="plan")
+        await client.update("tool_call_update", status="failed")
+    assert len(await proxy.events(session)) == 2
+
+
+async def test_a_dialog_blocks_nothing(proxy: Running, connect: Connect) -> None:
+    """claude-agent-acp #830, qwen-code #11795: not the reader, not other sessions, not `set_mode`."""
+    async with connect(proxy) as client:
+        session, other = await client.new(), await client.new()
+        await client.set_mode(session, "plan")
+        wish = await client.start("session/set_mode", sessionId=session, modeId="default")
+        question = await client.question()
+        await client.set_mode(other, "plan")
+        await client.prompt(session, "/status")
+        await client.call("session/list")
+        await client.choose(question, "confirm")
+        assert await client.answer(wish) == {}
+
+
+async def test_a_later_wish_takes_the_place_of_one_that_waits(
+    proxy: Running, connect: Connect
+) -> None:
+    async with connect(proxy) as client:
+        session = await client.new()
+        await client.set_mode(session, "plan")
+        wish = await client.start("session/set_mode", sessionId=session, modeId="default")
+        question = await client.question()
+        await client.set_mode(session, "plan")
+        with pytest.raises(AcpError) as caught:
+            await client.answer(wish)
+        assert caught.value.code == -32800
+        await client.find(lambda one: one.get("params") == {"requestId": question["id"]})
+        await client.choose(question, "confirm")
+        await client.settled()
+    assert len(await proxy.events(session)) == 2
+
+
+async def test_a_dialog_ends_when_the_mode_has_changed(proxy: Running, connect: Connect) -> None:
+    async with connect(proxy) as client:
+        session = await client.new()
+        await client.set_mode(session, "plan")
+        wish = await client.start("session/set_mode", sessionId=session, modeId="default")
+        question = await client.question()
+        await proxy.set_mode("review", session)
+        with pytest.raises(AcpError) as caught:
+            await client.answer(wish)
+        assert caught.value.code == -32800
+        await client.find(lambda one: one.get("params") == {"requestId": question["id"]})
+    assert [one["data"].get("mode") for one in await proxy.events(session)][-1] == "review"
+
+
+async def test_who_has_seen_the_mode_need_not_confirm(proxy: Running, connect: Connect) -> None:
+    async with connect(proxy) as client:
+        session = await client.new()
+        await client.set_mode(session, "plan")
+        seen = client.seen[-2]["params"]["_meta"]
+        await client.set_mode(session, "default", _meta=seen)
+        assert not any("requestId" in one.get("params", {}) for one in client.seen)
+        assert client.updates("tool_call") == []
+    assert len(await proxy.events(session)) == 3
+
+
+@pytest.mark.parametrize("seen", [1, 3, 0, -1, "2", 2.0, True, None])
+async def test_another_seq_is_no_proof(proxy: Running, seen: Any) -> None:
+    async with socket(proxy) as client:
+        session = await client.new()
+        await client.set_mode(session, "plan")
+        await client.start(
+            "session/set_mode", sessionId=session, modeId="default", _meta={"modegate/seq": seen}
+        )
+        await client.question()
+    assert len(await proxy.events(session)) == 2
+
+
+async def test_policy_can_do_without_the_dialog(tmp_path: Path, connect: Connect) -> None:
+    policies = policies_file(
+        tmp_path,
+        "modes: {plan: {section: S, tools: [read]}}\ncontrol: {acp: {confirm_loosening: false}}\n",
+    )
+    async with running(tmp_path, "http://127.0.0.1:9", policies=policies) as proxy:
+        async with connect(proxy) as client:
+            session = await client.new()
+            await client.set_mode(session, "plan")
+            await client.set_mode(session, "default")
+            await client.update("current_mode_update", currentModeId="default")
+
+
+@pytest.mark.parametrize("how", ["index", "log"])
+async def test_any_session_that_the_proxy_knows_can_be_loaded(
+    proxy: Running, connect: Connect, how: str, name: str
+) -> None:
+    key = SessionKey(Tenant("local"), SessionId(name))
+    assert proxy.composed
+    log = proxy.composed.parts.log
+    if how == "index":
+        await log.touch([Seen(key, "agent/1", "path", 1)])
+    else:
+        await log.append(key, [Entry(1, "agent", SessionOpen("agent/1", "/v1", "path"))])
+    async with connect(proxy) as client:
+        assert modes_of(await client.load(name))[0] == "default"
+        await client.set_mode(name, "plan")
+
+
+@pytest.mark.parametrize("session", ["nobody", "not valid", "", "x" * 200, "local/../other"])
+async def test_a_session_that_is_not_there_is_an_error_of_its_own(
+    proxy: Running, session: str
+) -> None:
+    async with socket(proxy) as client:
+        for method, more in {
+            "session/load": {"cwd": "/", "mcpServers": []},
+            "session/resume": {"cwd": "/"},
+            "session/set_mode": {"modeId": "plan"},
+            "session/set_config_option": {"configId": "mode", "value": "plan"},
+            "session/prompt": {"prompt": []},
+            "session/close": {},
+        }.items():
+            with pytest.raises(AcpError) as caught:
+                await client.call(method, sessionId=session, **more)
+            assert (method, caught.value.code) == (method, -32002)
+            assert caught.value.data == {"sessionId": session}
+
+
+async def test_a_session_of_another_tenant_is_not_there(proxy: Running, name: str) -> None:
+    async with socket(proxy, tenant=name) as owner, socket(proxy, tenant=f"{name}x") as other:
+        session = await owner.new()
+        with pytest.raises(AcpError) as caught:
+            await other.load(session)
+        assert caught.value.code == -32002
+        assert (await other.call("session/list"))["sessions"] == []
+        assert len((await owner.call("session/list"))["sessions"]) == 1
+
+
+async def test_who_sets_a_mode_without_having_loaded_follows_from_then_on(
+    proxy: Running, connect: Connect, name: str
+) -> None:
+    await proxy.set_mode("plan", name)
+    async with connect(proxy) as client:
+        await client.set_mode(name, "plan")
+        await proxy.set_mode("review", name)
+        await client.update("current_mode_update", currentModeId="review")
+
+
+async def test_close_and_a_closed_socket_change_no_mode(proxy: Running, connect: Connect) -> None:
+    async with connect(proxy) as client:
+        session = await client.new()
+        await client.set_mode(session, "plan")
+        assert await client.call("session/close", sessionId=session) == {}
+        assert await client.call("session/close", sessionId=session) == {}
+        after = await client.settled()
+        await proxy.set_mode("review", session)
+        await client.settled()
+        assert "current_mode_update" not in kinds(client.seen[after:])
+    assert [one["type"] for one in await proxy.events(session)][1:] == ["mode/set", "mode/set"]
+
+
+async def test_an_unreadable_session_is_told_as_such(alone: Running) -> None:
+    assert alone.composed
+    key = SessionKey(Tenant("local"), SessionId("s"))
+    log: Any = alone.composed.parts.log
+    await log.append(key, [Entry(1, "gate", ModeSet(ModeId("plan")))])
+    write = "update events set envelope = replace(envelope, 'mode/set', 'mode/new')"
+    await log._write(lambda db: db.execute(write))
+    async with socket(alone) as client:
+        with pytest.raises(AcpError) as caught:
+            await client.load("s")
+        assert caught.value.code == -32603
+        assert caught.value.data == {"code": "session_unreadable"}
+        (row,) = (await client.call("session/list"))["sessions"]
+        assert row["sessionId"] == "s"
