@@ -88,6 +88,8 @@ class Gathered:
     """Why the call cannot be read, if so."""
     ran: bool = False
     """The provider runs it by itself: refused, it is not shown, and no hop follows."""
+    family: str = ""
+    """A tool that stands for this one and others, of what the provider runs: who allows it allows them."""
     released: bool | None = None
     """The verdict, once there is one."""
 

@@ -165,6 +165,10 @@ class Gate:
             return _ungated(call, offer)
         if not readings:
             return _unreadable(call.doubt, forces[0])
+        family = ToolName(call.family)
+        if family and offer.standing.may_run(family) and now.may_run(family):
+            # By this word the request was filtered, too.
+            readings = [ToolCall(family, None)]
         if any(reading.name in (EXIT_TOOL, offer.native) for reading in readings):
             return _exit_ruling(call, readings, offer, now, ended=ended)
         rulings = [self._strictest(reading, offer, now) for reading in readings]

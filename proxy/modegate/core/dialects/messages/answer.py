@@ -77,6 +77,9 @@ _CALL_TYPES = frozenset(
     )
 )
 
+# Members of a block that hold what somebody else has written: a call's arguments, schemas of tools.
+_OPAQUE = frozenset({"input", "tools", "tool_changes"})
+
 # A piece of text in the one form in which the API sends it: nothing else can stand in there.
 _PLAIN_DELTA = re.compile(
     rb'\{"type": ?"content_block_delta", ?"index": ?(0|[1-9]\d{0,5}), ?"delta": ?'
@@ -113,9 +116,10 @@ def parse_event(data: bytes) -> dict[str, Any]:
             a place that this API does not have.
     """
     value = decode_object(data)
+    readable = without_lone_surrogates(data)
     block = value.get("content_block") if value.get("type") == "content_block_start" else None
-    places = [m.value for m in members(data) if m.key == "content_block"]
-    _check(data, value, [block] if isinstance(block, dict) else [], places)
+    places = [m.value for m in members(readable) if m.key == "content_block"]
+    _check(readable, value, [block] if isinstance(block, dict) else [], places)
     return value
 
 
@@ -126,15 +130,16 @@ def parse_message(data: bytes) -> dict[str, Any]:
         AnswerUnreadable: as `parse_event`, or its `content` is not a list of blocks.
     """
     value = decode_object(data)
+    text = without_lone_surrogates(data)
     blocks = blocks_of(value)
-    lists = [m.value for m in members(data) if m.key == "content" and data[m.value.start] == 0x5B]
-    _check(data, value, blocks, [place for span in lists for place in elements(data, span)])
+    lists = [m.value for m in members(text) if m.key == "content" and text[m.value.start] == 0x5B]
+    _check(text, value, blocks, [place for span in lists for place in elements(text, span)])
     return value
 
 
 def raw_input(block: bytes) -> str:
     """Give a block's arguments as they are written."""
-    span = next(m.value for m in members(block) if m.key == "input")
+    span = next(m.value for m in members(without_lone_surrogates(block)) if m.key == "input")
     return block[span.start : span.end].decode()
 
 
@@ -181,7 +186,7 @@ def _check_inside(value: Any, blocks: set[int], depth: int) -> None:
             _check_type(value.get("type"))
         for key, inner in value.items():
             _check_key(key)
-            if not (block and key == "input"):
+            if not (block and key in _OPAQUE):
                 _check_inside(inner, blocks, depth - 1)
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from modegate.core.calls import Gathered, digest, parse_arguments
-from modegate.core.dialects.base import MAX_TEXT, ChoiceRead, Refused
-from modegate.core.dialects.messages.hosted import PARTS
+from modegate.core.dialects.base import ChoiceRead, Refused
+from modegate.core.dialects.messages.hosted import CODE, PARTS
 from modegate.core.events import Segment
 from modegate.core.ids import CallId
 
@@ -24,8 +24,13 @@ THINKING = "thinking"
 CALL = "tool_use"
 """The agent runs it, be it a tool of its own or one that Anthropic defines."""
 
-SHOWN = frozenset({TEXT, THINKING, "redacted_thinking", "compaction", "fallback"})
+SHOWN = frozenset(
+    {TEXT, THINKING, "redacted_thinking", "compaction", "fallback", "mcp_tool_listing"}
+)
 """Blocks that nobody runs: they go to the client as they come."""
+
+_MADE_BY = {"container_upload": CODE}
+"""Blocks in which the provider gives what a tool of its own has made."""
 
 DELTAS = {
     TEXT: frozenset({"text_delta", "citations_delta"}),
@@ -33,6 +38,9 @@ DELTAS = {
     "compaction": frozenset({"compaction_delta"}),
 }
 """What a block is made of, beside `input_json_delta` for calls."""
+
+MCP = "mcp"
+"""The tool that stands for every call of a remote MCP server."""
 
 CUT = "cut"
 """Kind of a segment: thinking that was never finished, so that no provider takes it back."""
@@ -57,6 +65,8 @@ class Block:
     """Of text, thinking or a summary."""
     signatures: list[str] = field(default_factory=list)
     citations: list[Any] = field(default_factory=list)
+    complete: bool = False
+    """Its arguments stood in its beginning."""
     closed: bool = False
     strange: bool = False
     """Something of it cannot be told again."""
@@ -72,6 +82,10 @@ class Block:
     def signature(self) -> str:
         """What the provider signed it with; empty where it is not signed, or more than once."""
         return self.signatures[0] if len(self.signatures) == 1 else ""
+
+    def sign(self, signature: str) -> None:
+        """Note a signature; more than two tell no more than two."""
+        self.signatures = [*self.signatures[:1], signature]
 
     @property
     def shown(self) -> bool:
@@ -139,8 +153,14 @@ class MessageRead(ChoiceRead):
     def hear(self, block: Block, text: str) -> None:
         """Add a piece of a block's text, and keep it as long as the whole can be of use."""
         self.size += len(text)
-        if self.size <= MAX_TEXT:
+        if self.whole:
             block.pieces.append(text)
+
+    def cite(self, block: Block, citation: Any) -> None:
+        """Add where a text is taken from, as long as the whole can be of use."""
+        self.size += len(str(citation))
+        if self.whole:
+            block.citations.append(citation)
 
     def shown(self) -> list[Block]:
         """Give the blocks that the client gets."""
@@ -169,6 +189,8 @@ def begin(start: dict[str, Any], read: MessageRead) -> Block:
         return Block(name, start, _ran(start, _hosted_name(start), read))
     if name == CALL:
         return Block(name, start, _call(start, read))
+    if name in _MADE_BY:
+        return Block(name, start, _ran(start, _MADE_BY[name], read))
     unknown = _ran(start, name, read)
     unknown.odd = "it is of a type that is not known here"
     return Block(name, start, unknown)
@@ -182,7 +204,7 @@ def _shown(kind: str, start: dict[str, Any], read: MessageRead) -> Block:
             read.hear(block, text)
     signature = start.get("signature")
     if isinstance(signature, str) and signature:
-        block.signatures.append(signature)
+        block.sign(signature)
     return block
 
 
@@ -202,6 +224,7 @@ def _call(start: dict[str, Any], read: MessageRead) -> Gathered:
 def _ran(start: dict[str, Any], name: str, read: MessageRead) -> Gathered:
     call = _new(start, read)
     call.ran = True
+    call.family = MCP if name.startswith("mcp_") else ""
     call.names.append(PARTS.get(name, name) or "unknown")
     return call
 

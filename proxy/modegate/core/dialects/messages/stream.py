@@ -14,7 +14,7 @@ from modegate.core.dialects.base import Kind, Part
 from modegate.core.dialects.messages import answer
 from modegate.core.dialects.messages.blocks import CALL, DELTAS, SHOWN, Block, MessageRead, begin
 from modegate.core.errors import AnswerUnreadable, UpstreamFailed
-from modegate.core.spans import members
+from modegate.core.spans import members, without_lone_surrogates
 from modegate.core.sse import Frame
 
 _CALL_DELTA = "input_json_delta"
@@ -147,8 +147,11 @@ class MessagesStreamReader:
         read.blocks.append(block)
         if len(read.calls) > answer.MAX_CALLS or len(read.blocks) > answer.MAX_BLOCKS:
             raise AnswerUnreadable("the upstream sent too many blocks")
-        read.size += 0 if block.kind in DELTAS or block.kind == CALL else len(frame.raw)
         _begin_input(block, frame.data)
+        if block.kind != CALL:
+            read.size += len(frame.raw)
+            if not read.whole:
+                block.start = {}
         return self._blocks_part(frame, block)
 
     def _opened(self, frame: MessagesFrame, index: Any) -> Block:
@@ -193,10 +196,9 @@ class MessagesStreamReader:
                 f"the upstream sent a piece of type {kind[:80]!r} in a block of type {block.kind!r}"
             )
         if kind == "signature_delta":
-            block.signatures.append(_string(delta, "signature"))
+            block.sign(_string(delta, "signature"))
         elif kind == "citations_delta":
-            self._begun().size += len(str(delta.get("citation")))
-            block.citations.append(delta.get("citation"))
+            self._begun().cite(block, delta.get("citation"))
         elif kind == "compaction_delta":
             block.strange = block.strange or set(delta) - {"type", "content"} != set()
             self._say(block, delta["content"] if isinstance(delta.get("content"), str) else "")
@@ -262,8 +264,10 @@ def _begin_input(block: Block, data: bytes) -> None:
     value = block.start["input"]
     if isinstance(value, dict):
         if value:
-            span = next(m.value for m in members(data) if m.key == "content_block")
+            found = members(without_lone_surrogates(data))
+            span = next(m.value for m in found if m.key == "content_block")
             block.call.pieces.append(answer.raw_input(data[span.start : span.end]))
+            block.complete = True
     elif value not in (None, ""):
         block.call.odd = "its arguments are not an object"
 
@@ -272,7 +276,7 @@ def _add_input(block: Block, piece: str) -> None:
     call = block.call
     if call is None or not piece:
         return
-    if block.start.get("input"):
+    if block.complete:
         call.odd = "it has arguments at its beginning and behind it"
     call.pieces.append(piece)
     call.split = call.split or "\ufffd" in piece

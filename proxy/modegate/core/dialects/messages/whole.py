@@ -10,7 +10,16 @@ import msgspec
 from modegate.core.dialects.messages import answer
 from modegate.core.dialects.messages.blocks import TEXT, Block, MessageRead, begin
 from modegate.core.errors import AnswerUnreadable
-from modegate.core.spans import Edit, Member, Span, apply, elements, members, without
+from modegate.core.spans import (
+    Edit,
+    Member,
+    Span,
+    apply,
+    elements,
+    members,
+    without,
+    without_lone_surrogates,
+)
 
 
 class MessagesWhole:
@@ -23,15 +32,17 @@ class MessagesWhole:
             AnswerUnreadable: it cannot be read with no doubt left.
         """
         self._body = body
+        self._readable = without_lone_surrogates(body)
+        """In which everything stands at the same place."""
         value = answer.parse_message(body)
         usage = value.get("usage")
         self.usage: Mapping[str, Any] | None = usage if isinstance(usage, dict) else None
         self.choices: dict[int, MessageRead] = {}
-        self._top = members(body)
+        self._top = members(self._readable)
         self._places: list[Span] = []
         if isinstance(value.get("content"), list):
             self._read = self.choices[0] = MessageRead(finish=answer.stop_reason(value))
-            self._places = elements(body, _member(self._top, "content").value)
+            self._places = elements(self._readable, _member(self._top, "content").value)
             for place, start in zip(self._places, answer.blocks_of(value), strict=True):
                 self._block(place, start)
 
@@ -93,7 +104,7 @@ class MessagesWhole:
         if not usage or self.usage is None:
             return []
         total = answer.output_tokens(self.usage) + sum(map(answer.output_tokens, usage))
-        found = members(self._body, _member(self._top, "usage").value)
+        found = members(self._readable, _member(self._top, "usage").value)
         return [Edit(*m.value, b"%d" % total) for m in found if m.key == "output_tokens"]
 
 

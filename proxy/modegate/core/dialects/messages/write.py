@@ -15,7 +15,7 @@ from modegate.core.dialects.base import Kind, Part
 from modegate.core.dialects.messages.answer import CALL_STOPS, INPUT_TOKENS, output_tokens
 from modegate.core.dialects.messages.stream import MessagesFrame
 from modegate.core.errors import ModegateError, UpstreamFailed, error_json
-from modegate.core.spans import Edit, Member, Span, apply, members
+from modegate.core.spans import Edit, Member, Span, apply, members, without_lone_surrogates
 
 _BLANK_LINES = (b"\n\n", b"\r\r", b"\n\r\n", b"\n\r", b"\r\n\r")
 _encode = msgspec.json.encode
@@ -78,25 +78,27 @@ class MessagesStreamWriter:
         place = self._next - 1
         if frame.index == place:
             return frame.raw
-        return _edited(frame, [Edit(*_value(members(frame.data), "index"), b"%d" % place)])
+        top = members(without_lone_surrogates(frame.data))
+        return _edited(frame, [Edit(*_value(top, "index"), b"%d" % place)])
 
     def _finish_edits(self, frame: MessagesFrame, *, stop: bool) -> list[Edit]:
         if not (stop or self._later):
             return []
-        top = members(frame.data)
+        data = without_lone_surrogates(frame.data)
+        top = members(data)
         edits: list[Edit] = []
         if stop and frame.reason in CALL_STOPS:
-            delta = members(frame.data, _value(top, "delta"))
+            delta = members(data, _value(top, "delta"))
             edits.append(Edit(*_value(delta, "stop_reason"), b'"end_turn"'))
         if self._later and any(member.key == "usage" for member in top):
-            edits += self._usage_edits(frame, _value(top, "usage"))
+            edits += self._usage_edits(frame, data, _value(top, "usage"))
         return edits
 
-    def _usage_edits(self, frame: MessagesFrame, span: Span) -> list[Edit]:
+    def _usage_edits(self, frame: MessagesFrame, data: bytes, span: Span) -> list[Edit]:
         """Count in what earlier hops wrote; what this hop read is told here, as the answer has begun."""
-        if frame.data[span.start : span.start + 1] != b"{":
+        if data[span.start : span.start + 1] != b"{":
             return []
-        found = members(frame.data, span)
+        found = members(data, span)
         told = {member.key for member in found}
         edits = [
             Edit(*member.value, b"%d" % (self._spent + output_tokens(frame.usage)))

@@ -1,0 +1,483 @@
+"""Streams of the Messages API through the gate: what goes, when, and what leaves a doubt."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from modegate.core.dialects.base import MAX_TEXT, Kind
+from modegate.core.dialects.messages import answer
+from modegate.core.dialects.messages.stream import MessagesStreamReader
+from modegate.core.errors import AnswerUnreadable
+from modegate.core.policy import Condition, Limits, When
+from modegate.core.sse import FrameReader
+from support.message_frames import (
+    CLIENTS,
+    SECRET,
+    WRITE,
+    begin,
+    delta,
+    end,
+    event,
+    events,
+    said,
+    session,
+    start,
+    stop,
+    stream,
+    text,
+    thinking,
+    use,
+)
+from support.messages import request
+from support.playbook import Got, bytewise, cut_at, mode, policy, rule
+from support.speech import Heard
+from support.speech_messages import MessagesApi
+
+ASK = request("read", "grep", "write", stream=True)
+READ = use(1, "read", '{"p":', "1}", id_="toolu_read")
+LOOK = use(0, "read", '{"p":', "1}")
+BARE = {"type": "text", "text": ""}
+TEXT = start(0, BARE)
+EMPTY = {"type": "tool_use", "id": "t", "name": "read", "input": {}}
+WRITES = use(0, "write", WRITE)
+
+
+def step(*hops: bytes) -> Got:
+    """Live through one step in plan mode."""
+    return session().step(ASK, list(hops))
+
+
+def heard(got: Got) -> Heard:
+    """Read what the client got as a strict client does."""
+    return MessagesApi().heard(got.body, streamed=True)
+
+
+ALLOWED = {
+    "text": stream(text(0, "Hi ", "there"), reason="end_turn"),
+    "empty": stream(reason="end_turn"),
+    "thinking": stream(thinking(0, "Hm."), text(1, "Hi"), reason="end_turn"),
+    "redacted": stream(start(0, {"type": "redacted_thinking", "data": "eHg="}), stop(0), text(1, "Hi"),
+                       reason="end_turn"),
+    "call": stream(text(0, "I look."), READ),
+    "two calls": stream(use(0, "read"), use(1, "grep", "", '{"q":"\\u00e9"}')),
+    "whole input": stream(start(0, {**EMPTY, "input": {"p": 1.0}}), stop(0)),
+    "no input": stream(start(0, EMPTY), stop(0)),
+    "ping": begin() + event("ping") + text(0, "Hi") + b": a comment\n\n" + READ + event("ping") + end(),
+    "citations": stream(start(0, {"type": "text", "text": "", "citations": []}),
+                        delta(0, "citations_delta", citation={"type": "char_location"}), stop(0),
+                        reason="end_turn"),
+    "unknown event": begin() + event("message_note", note=1) + text(0, "Hi") + end("end_turn"),
+    "calls and end_turn": stream(LOOK, reason="end_turn"),
+    "no reason": stream(LOOK, reason=None),
+    "max_tokens": stream(text(0, "Hi"), reason="max_tokens"),
+    "usage twice": begin() + text(0, "Hi") + event("message_delta", delta={}, usage={"output_tokens": 1})
+    + end("end_turn"),
+    "compaction": stream(start(0, {"type": "compaction", "content": ""}),
+                         delta(0, "compaction_delta", content="So far"), stop(0), reason="end_turn"),
+    "crlf": said().replace(b"\n", b"\r\n"),
+    "no names": stream(text(0, "Hi"), READ).replace(b"event: ", b"id: "),
+    "spaced": said().replace(b'"index": 0', b'"index" :  0'),
+    "thinking split in the middle of a sign": stream(
+        start(0, {"type": "thinking", "thinking": ""}), delta(0, "thinking_delta", thinking="\ud83d"),
+        delta(0, "thinking_delta", thinking="\ude00"), stop(0), reason="end_turn"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", ALLOWED.values(), ids=ALLOWED)
+def test_what_is_allowed_passes_to_the_byte(body: bytes) -> None:
+    """In one piece and byte by byte; what follows the end does not pass."""
+    for cut in (lambda all_: [all_], bytewise):
+        got = session().step(ASK, [body + event("content_block_start", index=9)], cut=cut)
+        assert got.body == body
+        assert got.finish is not None
+        assert got.finish.outcome == "answered"
+
+
+def test_text_goes_at_once_and_a_call_when_it_is_complete() -> None:
+    """No byte of text waits; a call goes as a whole with its end."""
+    frames = [begin(), TEXT, delta(0, "text_delta", text="Hi"), stop(0)]
+    call = [one + b"\n\n" for one in READ.removesuffix(b"\n\n").split(b"\n\n")]
+    pieces = [*frames, *call, end()]
+    got = session().step(ASK, [b"".join(pieces)], cut=lambda _: pieces)
+    assert got.pieces[: len(frames)] == frames
+    assert got.pieces[len(frames)] == b"".join(call)
+
+
+def test_a_ping_passes_a_held_call() -> None:
+    """It keeps the client waiting, and has no place."""
+    head, tail = READ[: READ.rindex(b"event: ")], READ[READ.rindex(b"event: ") :]
+    got = step(begin() + text(0, "Hi") + head + event("ping") + tail + end())
+    assert got.body == begin() + text(0, "Hi") + event("ping") + READ + end()
+
+
+def test_a_wholly_refused_answer_is_followed_by_another_hop() -> None:
+    """The client sees one message: one start, blocks in a row, one end, all the tokens."""
+    first = stream(thinking(0, "Hm.", "signed-a"), text(1, "I write."), use(2, "write", WRITE))
+    second = stream(thinking(0, "Oh.", "signed-b"), text(1, "I read."), use(2, "read", "{}"))
+    got = step(first, second)
+    assert SECRET.encode() not in got.body
+    one = heard(got)
+    assert one.text == "I write.\n\nI read."
+    assert one.names == ["read"]
+    assert (one.finish, one.usage) == ("calls", (7, 10))
+    assert [block["type"] for block in one.kept[0]["content"]] == [
+        "thinking", "text", "thinking", "text", "tool_use",
+    ]  # fmt: skip
+    assert got.body.startswith(
+        first[: first.index(b'{"type": "content_block_start", "index": 2') - 32]
+    )
+
+
+def test_the_next_hop_holds_the_models_turn() -> None:
+    """Blocks as they were, the refused call under its id, our answer as its result."""
+    opaque = start(2, {"type": "redacted_thinking", "data": "eHg="}) + stop(2)
+    first = stream(
+        thinking(0, "Hm.", "signed-a+/="), text(1, "I write", "."), opaque,
+        text(3, " \n"), thinking(4, "cut", ""), use(5, "write", '{"n":', "1.0}"),
+    )  # fmt: skip
+    got = step(first, said())
+    assistant, user = got.upstream["messages"][1:]
+    assert assistant == {
+        "role": "assistant",
+        "content": [
+            {"type": "thinking", "thinking": "Hm.", "signature": "signed-a+/="},
+            {"type": "text", "text": "I write."},
+            {"type": "redacted_thinking", "data": "eHg="},
+            {"type": "tool_use", "id": "toolu_0000_5", "name": "write", "input": {"n": 1.0}},
+        ],
+    }
+    (result,) = user["content"]
+    assert (user["role"], result["type"], result["is_error"]) == ("user", "tool_result", True)
+    assert result["tool_use_id"] == "toolu_0000_5"
+    assert "refused" in result["content"]
+    assert b'"input":{"n":1.0}' in got.requests[1]
+
+
+@pytest.mark.parametrize("arguments", ['{"a', "[1]", '{"a":1,"a":2}', "no", '"x"', "NaN"])
+def test_arguments_that_do_not_parse_go_back_as_none(arguments: str) -> None:
+    """Providers would refuse the history for ever after."""
+    got = step(stream(use(0, "read", arguments)), said())
+    assert heard(got).text == "ok"
+    (call,) = got.upstream["messages"][1]["content"]
+    assert call["input"] == {}
+
+
+@pytest.mark.parametrize(("name", "id_", "shown"), [
+    ("bad name!", "toolu_0000_0", ("bad_name_", "toolu_0000_0")),
+    ("", "functions.w:0", ("unknown", "functions_w_0")),
+    ("write", "", ("write", None)),
+    (7, "toolu_0000_0", ("unknown", "toolu_0000_0")),
+    ("write", 7, ("write", None)),
+], ids=str)  # fmt: skip
+def test_the_next_hop_holds_names_and_ids_as_the_api_takes_them(
+    name: Any, id_: Any, shown: tuple[str, str | None]
+) -> None:
+    """Letters, digits, `_` and `-`; the call and its result agree."""
+    block = {"type": "tool_use", "id": id_, "name": name, "input": {}}
+    got = step(stream(start(0, block), stop(0)), said())
+    assistant, user = got.upstream["messages"][1:]
+    (call,), (result,) = assistant["content"], user["content"]
+    assert call["name"] == shown[0]
+    assert call["id"] == result["tool_use_id"]
+    assert shown[1] in (None, call["id"])
+
+
+def test_members_of_a_call_that_nobody_knows_stay_with_it() -> None:
+    """Such as who called it, or a signature of another provider's."""
+    got = step(stream(use(0, "write", caller={"type": "direct"}, thought_signature="x")), said())
+    (call,) = got.upstream["messages"][1]["content"]
+    assert (call["caller"], call["thought_signature"]) == ({"type": "direct"}, "x")
+
+
+def test_some_of_each() -> None:
+    """What is released goes as it came; behind a gap the blocks are numbered anew."""
+    first = text(0, "Both.") + use(1, "read", "{}")
+    got = step(stream(first, use(2, "write", WRITE), text(3, "and"), use(4, "grep", '{"q":1}')))
+    one = heard(got)
+    assert one.names == ["read", "grep"]
+    assert one.finish == "calls"
+    assert SECRET.encode() not in got.body
+    assert got.body.startswith(begin() + first)
+    assert use(4, "grep", '{"q":1}').replace(b'"index": 4', b'"index": 3') in got.body
+
+
+@pytest.mark.parametrize(("reason", "kept"), [("tool_use", "end_turn"), ("max_tokens", "max_tokens"),
+    ("refusal", "refusal"), ("pause_turn", "pause_turn"), ("end_turn", "end_turn"), (None, "end_turn"),
+    ("model_context_window_exceeded",) * 2])  # fmt: skip
+def test_an_end_without_a_call(reason: str | None, kept: str) -> None:
+    """A call's stop reason never goes out without one; those that end a turn stay, without another hop."""
+    first = stream(text(0, "I"), use(1, "write", WRITE), reason=reason)
+    got = step(first, stream(use(0, "write", WRITE), reason=reason))
+    final = kept != "end_turn"
+    assert len(got.requests) == (1 if final else 2)
+    deltas = [
+        one["delta"] for one in events(got.body, named=True) if one["type"] == "message_delta"
+    ]
+    assert [one["stop_reason"] for one in deltas] == [kept]
+    assert b"[modegate] Refused" in got.body
+    assert got.body.endswith(b"\n\n")
+    assert b"message_stop" in got.body.split(b"\n\n")[-2]
+
+
+def test_a_finish_that_tells_of_calls_where_none_was_made_is_a_normal_one() -> None:
+    """Sent on, it makes agents loop or fail."""
+    got = step(stream(text(0, "Hi")))
+    assert heard(got).finish == "stop"
+    assert len(got.requests) == 1
+
+
+@pytest.mark.parametrize(("name", "released"), [("read", True), ("write", False)])
+def test_b048_a_call_that_is_cut_at_the_limit(name: str, released: bool) -> None:
+    """It passes if it is allowed, as no client runs it; the reason stays, and no hop follows."""
+    body = stream(use(0, name, f'{{"p":"{SECRET}'), reason="max_tokens")
+    got = step(body)
+    assert len(got.requests) == 1
+    assert b'"stop_reason": "max_tokens"' in got.body
+    assert (got.body == body) is released
+    assert (SECRET.encode() in got.body) is released
+
+
+def test_a_call_without_an_end_is_judged_with_the_answer() -> None:
+    """Some clients run it none the less."""
+    cut = WRITES[: WRITES.rindex(b"event: ")]
+    got = step(begin() + cut + end(), said())
+    assert heard(got).text == "ok"
+    allowed = begin() + use(0, "read").removesuffix(stop(0)) + end()
+    assert step(allowed).body == allowed
+
+
+# Each is a stream in which some client could find a call of `write`, or of another than the one judged.
+UNREADABLE: dict[str, bytes] = {
+    "content in message_start": stream(text(0, "Hi"), content=[{"type": "text", "text": "x"}]),
+    "call in message_start": stream(content=[{"type": "tool_use", "id": "t", "name": "write", "input": {}}]),
+    "no message_start": text(0, "Hi") + end(),
+    "second message_start": begin() + text(0, "Hi") + begin(content=[]) + end(),
+    "message is a list": event("message_start", message=[]),
+    "block is a string": begin() + event("content_block_start", index=0, content_block="x"),
+    "index twice": stream(text(0, "Hi"), use(0, "write", WRITE)),
+    "index backwards": stream(text(3, "Hi"), use(2, "write", WRITE)),
+    "index missing": begin() + event("content_block_start", content_block={"type": "text", "text": ""}),
+    "index a string": begin() + start("0", {"type": "text", "text": ""}),
+    "index a float": begin() + start(0.0, {"type": "text", "text": ""}),
+    "index true": begin() + start(True, {"type": "text", "text": ""}),
+    "index negative": begin() + start(-1, {"type": "text", "text": ""}),
+    "two blocks open": begin() + TEXT + use(1, "write", WRITE),
+    "piece of another block": begin() + TEXT + delta(1, "text_delta", text="x"),
+    "piece after stop": stream(text(0, "Hi"), delta(0, "text_delta", text="x")),
+    "arguments after stop": stream(use(0, "read"), delta(0, "input_json_delta", partial_json=WRITE)),
+    "piece before any block": begin() + delta(0, "text_delta", text="x"),
+    "stop of another block": begin() + TEXT + stop(1),
+    "stop twice": stream(text(0, "Hi"), stop(0)),
+    "arguments in a text": begin() + TEXT
+    + delta(0, "input_json_delta", partial_json=WRITE),
+    "text in a thinking": begin() + start(0, {"type": "thinking", "thinking": ""})
+    + delta(0, "text_delta", text="x"),
+    "text in a call": begin() + start(0, EMPTY)
+    + delta(0, "text_delta", text=WRITE) + stop(0) + end(),
+    "pieces of a redacted thinking": begin() + start(0, {"type": "redacted_thinking", "data": "x"})
+    + delta(0, "thinking_delta", thinking="x"),
+    "unknown piece of a text": begin() + TEXT + delta(0, "call_delta", call=WRITE),
+    "delta without a type": begin() + TEXT
+    + event("content_block_delta", index=0, delta={"text": "x"}),
+    "delta a string": begin() + TEXT + event("content_block_delta", index=0, delta="x"),
+    "text a number": begin() + TEXT + delta(0, "text_delta", text=1),
+    "block after the reason": begin() + event("message_delta", delta={"stop_reason": "end_turn"}) + WRITES,
+    "two reasons": begin() + event("message_delta", delta={"stop_reason": "end_turn"}) + end("tool_use"),
+    "reason a number": begin() + event("message_delta", delta={"stop_reason": 1}),
+    "message_delta without a delta": begin() + event("message_delta", usage={}),
+    "call in a message_delta": begin() + event("message_delta", delta={"content": [{"type": "tool_use"}]}),
+    "call in a text block": begin() + start(0, {"type": "text", "text": "", "citations": [
+        {"type": "tool_use", "name": "write"}]}),
+    "call in a result": begin() + start(0, {"type": "web_search_tool_result", "tool_use_id": "s", "content": [
+        {"type": "tool_use", "name": "write"}]}),
+    "call beside the block": begin() + event("content_block_start", index=0, content_block=BARE,
+                                             extra={"type": "tool_use"}),
+    "call in an unknown event": begin() + event("content_block_added", content_block={"type": "tool_use"}),
+    "call in another spelling": begin() + event("note", item={"type": "ToolUse"}),
+    "call of another API": begin() + event("note", item={"type": "function_call", "name": "write"}),
+    "chat chunk": begin() + event("note", choices=[{"delta": {"tool_calls": []}}]),
+    "key in another case": begin() + event("content_block_start", index=0, content_block=BARE, Index=1),
+    "camel case": begin() + event("content_block_start", index=0, contentBlock={"type": "text"}),
+    "another name": begin() + event("content_block_start", name="ping", index=0, content_block=BARE),
+    "name of an error": begin() + event("ping", name="error"),
+    "name gone": begin() + event("ping", name=None),
+    "name of a text": begin() + TEXT
+    + delta(0, "text_delta", text="x").replace(b"event: content_block_delta", b"event: ping"),
+    "key twice": begin() + b'event: ping\ndata: {"type": "ping", "type": "ping"}\n\n',
+    "type twice": begin() + b'event: content_block_start\ndata: {"type": "content_block_start", "index": 0, '
+    b'"content_block": {"type": "text", "type": "tool_use", "name": "write", "text": ""}}\n\n',
+    "block twice": begin() + b'event: content_block_start\ndata: {"type": "content_block_start", "index": 0, '
+    b'"content_block": {"type": "text"}, "content_block": {"type": "tool_use"}}\n\n',
+    "no type": begin() + b'data: {"index": 0}\n\n',
+    "no object": begin() + b"data: [1]\n\n",
+    "no JSON": begin() + b"data: {\n\n",
+    "[DONE]": begin() + text(0, "Hi") + b"data: [DONE]\n\n",
+    "odd frame": begin() + b"datum: 1\n\n",
+    "two lines": begin() + b'data: {"type":\ndata: "ping"}\n\n',
+    "deep": begin() + b'data: {"type": "ping", "x": ' + b"[" * 200 + b"]" * 200 + b"}\n\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", UNREADABLE.values(), ids=UNREADABLE)
+def test_what_leaves_a_doubt_ends_the_answer(body: bytes) -> None:
+    """With the API's own error event; nothing that is held goes."""
+    for cut in (lambda all_: [all_], bytewise):
+        got = session().step(ASK, [body], cut=cut)
+        assert SECRET.encode() not in got.body
+        assert b"write" not in got.body
+        last = got.body.split(b"\n\n")[-2]
+        assert last.startswith(b"event: error\ndata: ")
+        assert json.loads(last.split(b"data: ")[1])["error"]["type"] == "api_error"
+        assert got.finish is not None
+        assert got.finish.outcome == "answer_unreadable"
+
+
+# Each holds a call of `read` that some client could take for another one, or that cannot be read.
+ODD: dict[str, bytes] = {
+    "arguments twice": start(0, {"type": "tool_use", "id": "t", "name": "read", "input": {"p": 1}})
+    + delta(0, "input_json_delta", partial_json=WRITE) + stop(0),
+    "arguments a list": start(0, {"type": "tool_use", "id": "t", "name": "read", "input": [1]}) + stop(0),
+    "arguments a string": start(0, {"type": "tool_use", "id": "t", "name": "read", "input": "{}"}) + stop(0),
+    "key twice": start(0, {"type": "tool_use", "id": "t", "name": "read", "input": {"k": 1, "q": 2}}).replace(
+        b'"q"', b'"k"') + stop(0),
+    "name missing": start(0, {"type": "tool_use", "id": "t", "input": {}}) + stop(0),
+    "name null": use(0, None),
+    "name a list": use(0, ["read"]),
+    "member of a toolset": use(0, "read", toolset_name="browser"),
+    "toolset a number": use(0, "read", toolset_name=1),
+    "unknown piece": start(0, EMPTY)
+    + delta(0, "input_patch_delta", patch="x") + stop(0),
+    "piece a number": start(0, EMPTY)
+    + delta(0, "input_json_delta", partial_json=1) + stop(0),
+    "another name": use(0, "Read"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("frames", ODD.values(), ids=ODD)
+def test_a_call_that_cannot_be_read_is_refused(frames: bytes) -> None:
+    """It alone: the answer goes on with another hop."""
+    got = step(stream(text(0, "I read."), frames.replace(b'"index": 0', b'"index": 1')), said())
+    one = heard(got)
+    assert (one.text, one.names) == ("I read.\n\nok", [])
+    assert SECRET.encode() not in got.body
+    assert len(got.requests) == 2
+
+
+EDIT = policy(mode("plan", rule("edit", When({"path": Condition(equals="plan.md")}))))
+EDITS: dict[str, tuple[list[str], bool]] = {
+    "one piece": (['{"path":"plan.md"}'], True),
+    "many pieces": (["", '{"pa', 'th":"pl', 'an.md"}'], True),
+    "another path": (['{"path":"/etc"}'], False),
+    "half a sign": (['{"path":"plan.md","t":"', "\ud83d", '"}'], False),
+    "none": ([""], False),
+}
+
+
+@pytest.mark.parametrize(("pieces", "goes"), EDITS.values(), ids=EDITS)
+@pytest.mark.parametrize("client", CLIENTS.values(), ids=CLIENTS)
+def test_conditions_see_what_clients_see(
+    pieces: list[str], goes: bool, client: Callable[[bytes], list[Any]]
+) -> None:
+    """However the arguments are cut into pieces."""
+    got = session(EDIT).step(
+        request("edit", stream=True), [stream(use(0, "edit", *pieces)), said()]
+    )
+    calls = [block.arguments for block in client(got.body) if block.kind == "tool_use"]
+    assert calls == ([json.dumps({"path": "plan.md"}, separators=(",", ":"))] if goes else [])
+
+
+def test_an_upstream_that_stops_says_so() -> None:
+    """Held calls go nowhere, no end is invented, and the client does not wait."""
+    got = step(begin() + text(0, "Hi") + start(1, EMPTY))  # fmt: skip
+    assert got.body.startswith(begin() + text(0, "Hi") + b"event: error\n")
+    assert heard(got).error == "the upstream stopped before its answer was complete"
+
+
+def test_an_upstreams_own_error_passes_once() -> None:
+    """As it came, in front of whatever is held."""
+    error = event("error", error={"type": "overloaded_error", "message": "Overloaded"})
+    held = start(1, EMPTY)
+    got = step(begin() + text(0, "Hi") + held + error)
+    assert got.body == begin() + text(0, "Hi") + error
+
+
+LATER = {
+    "error": begin() + text(0, "So") + event("error", error={"type": "overloaded_error", "message": "no"}),
+    "cut": begin() + thinking(0, "Hm.") + start(1, BARE) + delta(1, "text_delta", text="So"),
+    "nonsense": begin() + text(0, "So") + b"data: {\n\n",
+    "nothing": b"",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("second", LATER.values(), ids=LATER)
+def test_a_later_hop_that_fails_ends_with_the_closing_text(second: bytes) -> None:
+    """Text is out, so an error would be sent again: what was refused is said, and a normal stop."""
+    got = step(stream(text(0, "I write."), use(1, "write", WRITE)), second)
+    one = heard(got)
+    assert one.finish == "stop"
+    assert one.text.startswith("I write.")
+    assert "[modegate] Refused" in one.text
+    assert one.usage == (7, 5)
+
+
+def test_tokens_of_the_prompt_are_the_last_hops() -> None:
+    """They stand in a hop's first event, of which the client has got one already."""
+    usage = {
+        "input_tokens": 90,
+        "output_tokens": 1,
+        "cache_read_input_tokens": 50,
+        "service_tier": "x",
+    }
+    got = step(stream(use(0, "write")), stream(text(0, "ok"), reason="end_turn", usage=usage))
+    assert (
+        b'"usage": {"input_tokens":90,"cache_read_input_tokens":50,"output_tokens": 10}' in got.body
+    )
+
+
+def test_each_cut_gives_the_same() -> None:
+    """Wherever the bytes of two hops are cut."""
+    first = stream(text(0, "I"), use(1, "write", WRITE))
+    second = stream(text(0, "so"), use(1, "read", '{"p":1}'), use(2, "write", WRITE))
+    whole = step(first, second)
+    for at in range(1, max(len(first), len(second)), 13):
+        got = session().step(ASK, [first, second], cut=cut_at(at))
+        assert got.body == whole.body
+        assert got.requests == whole.requests
+
+
+def test_what_is_held_and_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that never ends, a text without end, blocks and calls without number."""
+    small = policy(mode("plan", "read"), limits=Limits(held=2_000))
+    endless = start(0, EMPTY)
+    piece = delta(0, "input_json_delta", partial_json="x" * 100)
+    got = session(small).step(ASK, [begin() + endless + piece * 30])
+    assert b"limits.held" in got.body
+    reader = MessagesStreamReader(strictly=False)
+    frames = FrameReader(1 << 20)
+    body = begin() + TEXT + delta(0, "text_delta", text="x" * 9999) * 60  # fmt: skip
+    for frame in frames.feed(body):
+        assert reader.read(frame)[0].kind is Kind.LIVE
+    read = reader.choices[0]
+    assert not read.whole
+    assert sum(len(piece) for piece in read.blocks[0].pieces) <= MAX_TEXT
+    for frame in frames.feed(delta(0, "citations_delta", citation={"x": "y"}) + stop(0)):
+        reader.read(frame)
+    assert read.blocks[0].citations == []
+    monkeypatch.setattr(answer, "MAX_BLOCKS", 9)
+    for frame in frames.feed(b"".join(text(at) for at in range(1, 9))):
+        reader.read(frame)
+    (one_more,) = frames.feed(start(9, {"type": "text", "text": "y" * 99}))
+    with pytest.raises(AnswerUnreadable, match="too many blocks"):
+        reader.read(one_more)
+    assert read.blocks[-2].start == {}
+
+
+def test_calls_are_counted() -> None:
+    """No more than the gate is ready to judge."""
+    many = b"".join(use(at, "read", id_=f"toolu_{at:06}") for at in range(answer.MAX_CALLS + 1))
+    got = step(stream(many))
+    assert b"too many blocks" in got.body
