@@ -19,8 +19,9 @@ PLAN = POLICY.modes[ModeId("plan")]
 
 # What was seen on the wire of each agent, by what it does.
 READS = """
-    Read Glob Grep Skill ToolSearch DeferredToolPlaceholder ListAgents ReportFindings CronList TaskGet
-    TaskList AskUserQuestion view_image get_goal tool_search request_user_input read glob grep skill
+    Read Glob Grep Skill ToolSearch ListAgents ReportFindings CronList TaskGet TaskList TaskOutput
+    TodoWrite AskUserQuestion view_image get_goal tool_search request_user_input
+    request_user_input_async read glob grep skill tool_search_tool_regex tool_search_tool_bm25 advisor
     todowrite board_read kilo_local_recall read_file grep_search list_directory list_agents update_topic
     read_files search_codebase ask_question team_status List Checklist CheckBackgroundJob AskQuestion
     Skills view rg read_bash list_bash read_agent search_tool_functions todo ls think finish
@@ -36,6 +37,8 @@ CHANGES = """
     terminal edit_file delete js_eval save append patch shell ipython tmux
     WebFetch WebSearch web_search web_fetch google_web_search fetch_web_content Fetch fetch_url
     mcp__docs__find mcp__fs__write_file exit_plan_mode
+    code_execution code_interpreter mcp memory computer str_replace_based_edit_tool sleep create_goal
+    followup_task resume_agent interrupt_agent DeferredToolPlaceholder
 """
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,17 @@ from hypothesis import strategies as st
 from modegate.core.errors import BadSession, ModeGone, SessionUnreadable
 from modegate.core.fold import State
 from modegate.core.ids import DEFAULT_MODE, ModeId, Seq, SessionId, ToolName
-from modegate.core.policy import Effect, Mode, Policy, Rule, ToolCall, Verdict, judge
+from modegate.core.policy import (
+    Condition,
+    Effect,
+    Mode,
+    Policy,
+    Rule,
+    ToolCall,
+    Verdict,
+    When,
+    judge,
+)
 from modegate.core.standing import (
     DAY_MS,
     MAX_CHAIN,
@@ -33,6 +45,8 @@ PLAN = mode("plan", (ALLOW, "read"), (ALLOW, "grep"), section="You plan.")
 REVIEW = mode("review", (ASK, "grep"), (ALLOW, "*"), section="You review.")
 LOCKED = mode("locked", (DENY, "a"), (DENY, "b"), (DENY, "c"))
 POLICY = Policy("hash", {m.id: m for m in (PLAN, REVIEW, LOCKED)})
+
+WHEN = When({"query": Condition(equals="a")})
 
 S, P, G = SessionId("S"), SessionId("P"), SessionId("G")
 FREE = State()
@@ -127,6 +141,34 @@ def test_a_tool_is_offered_only_if_every_mode_offers_it() -> None:
     standing = stand(POLICY, [(S, state("review")), (P, state("plan"))])
     assert standing.may_offer(ToolName("grep"))
     assert not standing.may_offer(ToolName("write"))
+
+
+@pytest.mark.parametrize(
+    ("rules", "may"),
+    [
+        ([Rule(ALLOW, "search")], True),
+        ([Rule(ALLOW, "s*")], True),
+        ([Rule(ASK, "search"), Rule(ALLOW, "search")], False),
+        ([Rule(DENY, "search"), Rule(ALLOW, "*")], False),
+        ([Rule(ALLOW, "search", WHEN)], False),
+        ([Rule(ALLOW, "search", WHEN), Rule(ALLOW, "search")], True),
+        ([Rule(ASK, "search", WHEN), Rule(ALLOW, "search")], False),
+        ([], False),
+    ],
+)
+def test_l6_what_nobody_judges_may_run_only_if_every_call_of_it_is_allowed(
+    rules: list[Rule], may: bool
+) -> None:
+    policy = Policy("hash", {PLAN.id: replace(PLAN, rules=tuple(rules))})
+    assert stand(policy, [(S, state("plan"))]).may_run(ToolName("search")) is may
+
+
+def test_what_nobody_judges_may_run_only_if_every_mode_allows_it() -> None:
+    standing = stand(POLICY, [(S, state("review")), (P, state("plan"))])
+    assert standing.may_run(ToolName("read"))
+    assert not standing.may_run(ToolName("grep"))  # asked about in one
+    assert not standing.may_run(ToolName("write"))  # not in the other
+    assert stand(POLICY, [(S, FREE)]).may_run(ToolName("write"))
 
 
 def test_a_mode_that_has_gone_is_named_with_what_to_do() -> None:

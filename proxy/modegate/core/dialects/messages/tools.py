@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from modegate.core.dialects import filtering
 from modegate.core.dialects.body import Body
-from modegate.core.dialects.exits import is_native
-from modegate.core.dialects.tools import PLAIN_FIELDS, Declared, tool_names
+from modegate.core.dialects.tools import PLAIN_FIELDS, Declared, read_declared, tool_names
 from modegate.core.ids import ToolName
 from modegate.core.spans import Span
 from modegate.core.standing import Standing
@@ -69,6 +69,9 @@ PLACEHOLDERS = frozenset({"DeferredToolPlaceholder", "__pi_deferred_placeholder_
 """Deferred tools of Claude Code and Pi that nothing ever loads: one deferred tool in the list keeps the
 prompt as it is when others come and go. They stay, as they can do nothing; a call is judged like any."""
 
+OWN = "null"
+"""How a type that is null is read: here it means the agent's own."""
+
 _DATE = re.compile(r"_20\d{6}\Z")
 _ESCAPED = re.compile(rb"\\u00[4-7]")
 
@@ -77,8 +80,6 @@ _ESCAPED = re.compile(rb"\\u00[4-7]")
 class Tool(Declared):
     """One entry of `tools`, or a definition within the messages."""
 
-    hosted: bool = False
-    """The provider runs it, so that no call of it passes the gate."""
     deferred: bool = False
     """The model sees it only once something in the history has loaded it."""
     toolset: bool = False
@@ -117,20 +118,21 @@ def read_tool(request: Body, span: Span) -> Tool:
     kinds: list[str] = []
 
     def note(kind: str) -> Iterable[str]:
-        if kind == "null":  # `type` may be null, which means the agent's own
-            return ()
         kinds.append(kind)
-        return means(kind)
+        return () if kind == OWN else means(kind)
 
-    names = tool_names(request.readable, span, means=note)
+    found = read_declared(request.readable, span, means=note)
     deferred, callers = _options(request, span)
-    if not kinds:
-        return Tool(span, names, deferred=deferred, callers=callers)
+    if not kinds or kinds == [OWN]:
+        # Beside a type that is null, only a second name could be something that the provider runs.
+        hosted = found.hosted and not (kinds and len(found.names) == 1)
+        return Tool(span, found.names, hosted, deferred, callers=callers)
     toolset = set(kinds) == {TOOLSET}
     fields = TOOLSET_FIELDS if toolset else TYPED_FIELDS
     names = tool_names(request.readable, span, plain=fields, means=means)
-    hosted = any(family(kind) not in CLIENT_RUN for kind in kinds)
-    return Tool(span, names, hosted, deferred, toolset, callers)
+    meant = {name for kind in kinds for name in means(kind)}
+    client = all(family(kind) in CLIENT_RUN for kind in kinds) and meant == set(names)
+    return Tool(span, names, not client, deferred, toolset, callers)
 
 
 def _options(request: Body, span: Span) -> tuple[bool, Span | None]:
@@ -144,12 +146,7 @@ def _options(request: Body, span: Span) -> tuple[bool, Span | None]:
 
 def may_stay(tool: Tool, standing: Standing) -> bool:
     """Tell whether a definition may be shown, a toolset's apart; never the agent's own exit tool."""
-    if tool.placeholder:
-        return True
-    if not tool.names or is_native(tool):
-        return False
-    may = standing.may_run if tool.hosted else standing.may_offer
-    return all(may(name) for name in tool.names)
+    return tool.placeholder or filtering.may_stay(tool, standing)
 
 
 def names_in_choice(body: bytes, span: Span) -> tuple[ToolName, ...]:

@@ -31,7 +31,7 @@ REQUESTS = {path.stem: path.read_bytes() for path in sorted(GOLDEN.glob("*.json"
 # What stays and what goes, by agent; every tool of every request is in one of the two.
 READS = {
     "claude": "Read Skill ToolSearch ListAgents ReportFindings AskUserQuestion CronList TaskGet TaskList "
-    "DeferredToolPlaceholder",
+    "TaskOutput DeferredToolPlaceholder",
     "copilot": "read_bash list_bash view fetch_copilot_cli_documentation skill read_agent list_agents "
     "grep glob",
     "opencode": "glob grep read skill todowrite",
@@ -39,7 +39,7 @@ READS = {
 }
 CHANGES = {
     "claude": "Agent Bash Edit Write Workflow ScheduleWakeup WebFetch WebSearch NotebookEdit CronCreate "
-    "CronDelete EnterWorktree ExitWorktree SendMessage Monitor TaskStop TaskCreate TaskUpdate TaskOutput "
+    "CronDelete EnterWorktree ExitWorktree SendMessage Monitor TaskStop TaskCreate TaskUpdate "
     "ExitPlanMode",
     "copilot": "bash stop_bash create edit sql session_store_sql write_agent task",
     "opencode": "bash edit task webfetch write",

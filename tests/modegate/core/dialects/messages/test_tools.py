@@ -24,6 +24,12 @@ DECLARES: dict[str, tuple[dict[str, Any] | str, str, bool]] = {
     "plain": (tool("read", description="d", cache_control=None), "read", False),
     "custom": (tool("read", type="custom"), "read", False),
     "type null": (tool("read", type=None), "read", False),
+    "type null beside another tool": (
+        tool("read", type=None, codeExecution={}),
+        "read codeExecution",
+        True,
+    ),
+    "type null twice": ('{"type":null,"type":null,"name":"read"}', "read null", True),
     "all plain fields": (
         tool(
             "read",
@@ -41,10 +47,10 @@ DECLARES: dict[str, tuple[dict[str, Any] | str, str, bool]] = {
     "name twice": ('{"name":"read","name":"write"}', "read write", False),
     "name in another case": ({"name": "read", "Name": "write"}, "read write", False),
     "escaped name": ('{"name":"re\\u0061d"}', "read", False),
-    "a tool in an unknown field": (tool("read", googleSearch={}), "read googleSearch", False),
+    "a tool in an unknown field": (tool("read", googleSearch={}), "read googleSearch", True),
     "an unknown field that is off": (tool("read", beta=False), "read", False),
     "bash": ({"type": "bash_20250124", "name": "bash"}, "bash", False),
-    "bash under another name": ({"type": "bash_20250124", "name": "read"}, "read bash", False),
+    "bash under another name": ({"type": "bash_20250124", "name": "read"}, "read bash", True),
     "old editor": (
         {"type": "text_editor_20250124", "name": "str_replace_editor"},
         "str_replace_editor",
@@ -62,7 +68,7 @@ DECLARES: dict[str, tuple[dict[str, Any] | str, str, bool]] = {
     "editor of tomorrow": (
         {"type": "text_editor_20270101", "name": "edit"},
         "edit text_editor",
-        False,
+        True,
     ),
     "memory": ({"type": "memory_20250818", "name": "memory"}, "memory", False),
     "computer": (
@@ -134,7 +140,7 @@ DECLARES: dict[str, tuple[dict[str, Any] | str, str, bool]] = {
     "a field of toolsets elsewhere": (
         {"type": "bash_20250124", "name": "bash", "tools": [{"name": "write"}]},
         "bash tools",
-        False,
+        True,
     ),
     "a type that nobody knows": ({"type": "read_20270101", "name": "read"}, "read", True),
     "two types": (
