@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
+from modegate.core.dialects.exits import inner
 from modegate.core.dialects.responses.request import CARRIES_TOOLS, Item, ResponsesRequest
 from modegate.core.dialects.responses.tools import MCP, mcp_name
 from modegate.core.dialects.tools import spelling
 from modegate.core.errors import BadRequest
+from modegate.core.ids import ToolName
 from modegate.core.standing import Standing
 
 APPROVES = "mcp_approval_response"
 ASKED = "mcp_approval_request"
+
+PROGRAMS = ToolName("programmatic_tool_calling")
+PROGRAM, PROGRAM_ENDED = "program", "program_output"
 
 ELSEWHERE = frozenset(
     {"customtools", "functioncall", "functiondeclarations", "functions", "messages", "toolconfig"}
@@ -39,9 +44,37 @@ def refuse(request: ResponsesRequest, standing: Standing) -> None:
         _refuse_tools(number, item, standing)
         if item.kind == APPROVES:
             _refuse_approval(request, number, item, standing)
+    if not standing.may_run(PROGRAMS) and (left := _unended(request)):
+        raise BadRequest(
+            f"the history holds a program of the model's ({min(left)!r}) that the provider would now go on "
+            f"with, which mode {standing.label!r} does not allow; leave it out, or allow the tool "
+            f"{PROGRAMS!r} in policies.yaml"
+        )
 
 
 _EMPTY = frozenset({b"null", b"[]", b"{}"})
+
+
+def _unended(request: ResponsesRequest) -> set[str]:
+    """Give the programs that have begun, here or in what the provider holds, and not ended."""
+    begun: set[str] = set()
+    ended: set[str] = set()
+    for item in request.items:
+        if item.kind in (PROGRAM, PROGRAM_ENDED):
+            call = request.member_of(item.span, "call_id")
+            name = "" if call is None else str(request.decode(call))
+            (begun if item.kind == PROGRAM else ended).add(name)
+        elif "caller" in item.keys and item.kind.endswith("_output"):
+            begun |= _caller(request, item)
+    return begun - ended
+
+
+def _caller(request: ResponsesRequest, item: Item) -> set[str]:
+    span = request.member_of(item.span, "caller")
+    caller = None if span is None else request.decode(span)
+    if caller is None or caller == {"type": "direct"}:
+        return set()
+    return {str(inner(caller, "caller_id"))}
 
 
 def _refuse_tools(number: int, item: Item, standing: Standing) -> None:

@@ -156,6 +156,7 @@ def test_history_of_what_the_provider_ran_is_left_alone() -> None:
         {"type": "mcp_call", "id": "m", "server_label": "x", "name": "del", "arguments": "{}"},
         {"type": "code_interpreter_call", "id": "ci", "code": "1", "container_id": "c"},
         {"type": "program", "id": "p", "call_id": "c", "code": "tools.write()", "fingerprint": "f"},
+        {"type": "program_output", "id": "o", "call_id": "c", "result": "", "status": "completed"},
         {"type": "configuration_update", "reasoning": {"effort": "low"}},
         {"type": "agent_message", "author": "a", "content": [{"type": "encrypted_content"}]},
         {
@@ -168,3 +169,49 @@ def test_history_of_what_the_provider_ran_is_left_alone() -> None:
     ]
     body = request(namespace("functions", "read"), input=items)
     assert sent(body)["input"][1:] == items
+
+
+PROGRAM = {"type": "program", "id": "p", "call_id": "c1", "code": "x", "fingerprint": "f"}
+ENDED = {"type": "program_output", "id": "o", "call_id": "c1", "result": "", "status": "completed"}
+OUTPUT = {"type": "function_call_output", "call_id": "f1", "output": "x"}
+
+
+def by(caller: Any, kind: str = "function_call_output") -> dict[str, Any]:
+    return {**OUTPUT, "type": kind, "caller": caller}
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [PROGRAM],
+        [PROGRAM, by({"type": "program", "caller_id": "c1"})],
+        # What began it is with the provider.
+        [by({"type": "program", "caller_id": "c1"})],
+        [by({"type": "program", "caller_id": "c1"}, "custom_tool_call_output")],
+        [by({"type": "program", "caller_id": "c1"}, "shell_call_output")],
+        [by({"type": "direct", "caller_id": "c1"})],
+        [by("program")],
+        [PROGRAM, ENDED, {**PROGRAM, "call_id": "c2"}],
+        [PROGRAM, {**ENDED, "call_id": "c2"}],
+        [{**PROGRAM, "call_id": None}],
+        [{"type": "program"}],
+    ],
+)
+def test_l6_no_program_goes_on_that_the_mode_does_not_allow(items: list[Any]) -> None:
+    body = request("read", input=items)
+    assert "allow the tool 'programmatic_tool_calling'" in refused(body)
+    allowed = rules("read", "programmatic_tool_calling", section="")
+    assert sent(body, allowed)["input"] == items
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [PROGRAM, ENDED],
+        [PROGRAM, by({"type": "program", "caller_id": "c1"}), ENDED],
+        [by({"type": "direct"}), by(None)],
+        [{**OUTPUT, "type": "function_call", "caller": {"type": "program", "caller_id": "c1"}}],
+    ],
+)
+def test_one_that_has_ended_is_history(items: list[Any]) -> None:
+    assert sent(request("read", input=items), rules("read", section=""))["input"] == items

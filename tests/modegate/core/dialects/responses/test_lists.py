@@ -185,6 +185,14 @@ def test_b001_b015_b016_b017_b056_b100_what_stays(
     assert other == {key: value for key, value in body.items() if key not in ("tools", "input")}
 
 
+@pytest.mark.parametrize(
+    "name", ["Read", " read", "read\n", "functions.read", "read\u200b", "ｒｅａｄ"]
+)
+def test_b019_a_variant_of_an_allowed_name_goes(name: str) -> None:
+    tools = [function("read"), function(name), namespace("functions", name), custom(name)]
+    assert sent(request(*tools), rules("read"))["tools"] == [function("read")]
+
+
 def test_an_item_of_which_nothing_is_left_goes_but_for_what_answers_a_call() -> None:
     call = {"type": "tool_search_call", "call_id": "c1", "execution": "client", "arguments": {}}
     more = item("additional_tools", function("write"), role="developer")
@@ -350,3 +358,5 @@ def test_l3_l6_no_forbidden_name_is_left_and_every_other_byte_is(
     assert all(byte in rest for byte in got)
     if expected == body:
         assert got == raw
+    # And it is all that there was to do.
+    assert assembled(got, rules(*globs, section="")).body == got
