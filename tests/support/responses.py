@@ -218,7 +218,7 @@ def _by_pieces(body: bytes, key: str) -> list[Built]:
         elif kind.endswith((".arguments.delta", "_arguments.delta", "_input.delta")):
             item = items.get(event.get(key), {})
             member = "input" if "input" in kind else "arguments"
-            item[member] = (item.get(member) or "") + event["delta"]
+            item[member] = (item.get(member) or "") + (event["delta"] or "")
     return _runs(items.values())
 
 
@@ -240,7 +240,7 @@ def by_whole_arguments(body: bytes) -> list[Built]:
             items[event["output_index"]] = dict(event["item"])
         elif event["type"].endswith(("_arguments.done", "_input.done")):
             member = "input" if "input" in event["type"] else "arguments"
-            items.setdefault(event["output_index"], {"type": "x"})[member] = event[member]
+            items.setdefault(event["output_index"], {"type": "x"})[member] = event[member] or ""
     return _runs(items.values())
 
 
