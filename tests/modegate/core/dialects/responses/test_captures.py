@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from modegate.core.dialects.responses.edit import assemble
+from modegate.core.dialects.responses.dialect import ResponsesDialect
 from modegate.core.dialects.responses.request import ResponsesRequest
+from modegate.core.events import RequestHeader
 from modegate.core.policy_file import parse
 from modegate.core.spans import Span, elements, members
-from modegate.core.standing import Standing
 from support.asked import assembled
-from support.playbook import PLAN, Session
+from support.playbook import JSON, PLAN, Got, Reply, Session
 
 ROOT = Path(__file__).parents[5]
 POLICY = parse((ROOT / "policies.yaml").read_text())
@@ -145,12 +145,35 @@ def _section() -> list[dict[str, str]]:
     return [{"type": "input_text", "text": SECTION}]
 
 
+SAID = [
+    {
+        "type": "message",
+        "id": "msg_1",
+        "role": "assistant",
+        "status": "completed",
+        "content": [{"type": "output_text", "text": "ok", "annotations": []}],
+    }
+]
+
+
+def step(body: bytes, mode: str) -> Got:
+    """Live through a step that is answered with a few words."""
+    answer = {"id": "resp_1", "object": "response", "status": "completed", "output": SAID}
+    reply = Reply(json.dumps(answer).encode(), list(JSON))
+    return Session(mode, rules=POLICY, dialect=ResponsesDialect()).step(body, [reply])
+
+
 @pytest.mark.parametrize("name", REQUESTS)
 def test_l1_without_a_mode_nothing_changes(name: str) -> None:
-    standing = Session("default", rules=POLICY).standing()
-    assert isinstance(standing, Standing)
-    got = assemble(ResponsesRequest(REQUESTS[name]), standing, "")
-    assert got.body == REQUESTS[name]
+    assert step(REQUESTS[name], "default").requests == [REQUESTS[name]]
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_in_a_mode_a_step_sends_it_so_and_logs_what_was_shown(name: str) -> None:
+    got = step(REQUESTS[name], "plan")
+    shown = assembled(REQUESTS[name], POLICY)
+    assert got.requests == [shown.body]
+    assert [one.tools for one in got.events if isinstance(one, RequestHeader)] == [shown.tools]
 
 
 @pytest.mark.parametrize("name", REQUESTS)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from modegate.core.dialects.responses.edit import extend, insert_items
+from modegate.core.dialects.responses.dialect import ResponsesDialect
+from modegate.core.dialects.responses.edit import insert_items
 from modegate.core.dialects.responses.request import ResponsesRequest
 from modegate.core.errors import BadRequest
 from modegate.core.ids import ModeId
@@ -29,7 +30,7 @@ from support.asked import (
     sent,
     server,
 )
-from support.playbook import SECTION, Session, mode, policy
+from support.playbook import JSON, SECTION, Reply, Session, mode, policy
 
 SEARCH = {"type": "web_search"}
 
@@ -322,6 +323,9 @@ def test_b098_what_the_proxy_does_not_know_is_neither_refused_nor_dropped() -> N
     tools = b'"tools":[{"type":"function","name":"read"}]}'
     again = body[:-1] + b"," + tools
     assert assembled(again).body == b'{"instructions":"PLAN-SECTION",' + again[1:]
+    for whole in (body, again):
+        session = Session("default", dialect=ResponsesDialect())
+        assert session.step(whole, [Reply(b"{}", list(JSON))]).requests == [whole]
 
 
 @pytest.mark.parametrize("options", [{"include_usage": False}, {"include_obfuscation": False}])
@@ -410,8 +414,6 @@ def test_items_are_put_in_front_of_an_index_or_behind_all(
 ) -> None:
     read = ResponsesRequest(body)
     assert apply(body, insert_items(read, at, b"1")) == expected
-    if at == len(read.messages):
-        assert extend(read, b"1") == expected
     assert json.loads(expected)["input"]
 
 
