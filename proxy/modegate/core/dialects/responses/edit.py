@@ -133,3 +133,8 @@ def _with_input(request: ResponsesRequest, added: bytes) -> list[Edit]:
     at = request.members[0].start if request.members else request.body.index(b"{") + 1
     comma = b"," if request.members else b""
     return [Edit(at, at, b'"input":[' + added + b"]" + comma)]
+
+
+def extend(request: ResponsesRequest, turn: bytes) -> bytes:
+    """Add items, with commas between, at the end of `input`."""
+    return apply(request.body, insert_items(request, len(request.messages), turn))

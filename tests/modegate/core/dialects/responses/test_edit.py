@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from modegate.core.dialects.responses.dialect import ResponsesDialect
-from modegate.core.dialects.responses.edit import insert_items
+from modegate.core.dialects.responses.edit import extend, insert_items
 from modegate.core.dialects.responses.request import ResponsesRequest
 from modegate.core.errors import BadRequest
 from modegate.core.ids import ModeId
@@ -414,6 +414,8 @@ def test_items_are_put_in_front_of_an_index_or_behind_all(
 ) -> None:
     read = ResponsesRequest(body)
     assert apply(body, insert_items(read, at, b"1")) == expected
+    if at == len(read.messages):
+        assert extend(read, b"1") == expected
     assert json.loads(expected)["input"]
 
 
