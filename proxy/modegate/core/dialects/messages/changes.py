@@ -62,6 +62,8 @@ def definitions(request: Body, messages: Sequence[Span]) -> Iterator[Span]:
 
 def _contents(request: Body, messages: Sequence[Span]) -> Iterator[Span]:
     """Give the lists of blocks in which any of it could stand."""
+    if not says(request.body, *WORDS):
+        return  # as most requests
     for span in messages:
         if says(request.text(span), *WORDS):
             content = request.member_of(span, "content")

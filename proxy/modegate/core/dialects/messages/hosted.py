@@ -24,6 +24,8 @@ CODE = ToolName("code_execution")
 PARTS = {"bash_code_execution": CODE, "text_editor_code_execution": CODE}
 """Calls that come under other names than the tool's own."""
 
+WORDS = (b"server_tool_use", b"mcp_tool_use", b"_tool_result")
+
 
 def refuse(request: MessagesRequest, standing: Standing, servers: Servers) -> None:
     """Refuse what cannot be taken out without asking for something else.
@@ -111,8 +113,10 @@ def _unfinished(request: MessagesRequest, standing: Standing, servers: Servers) 
 
 def _with_calls(request: MessagesRequest) -> Iterator[dict[str, Any]]:
     """Give the messages that may hold calls of the provider's, or their results."""
+    if not says(request.body, *WORDS):
+        return  # as most requests
     for number, span in enumerate(request.messages):
-        if says(request.text(span), b"server_tool_use", b"mcp_tool_use", b"_tool_result"):
+        if says(request.text(span), *WORDS):
             message = parse_arguments(request.readable[span.start : span.end].decode())
             if message is None:
                 raise BadRequest(f"messages[{number}] holds a key twice")

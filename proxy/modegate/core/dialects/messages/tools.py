@@ -34,9 +34,11 @@ CALLED = {
     "text_editor_20250124": "str_replace_editor",
     "text_editor_20250429": "str_replace_based_edit_tool",
     "text_editor_20250728": "str_replace_based_edit_tool",
+    "browser_toolset": "browser",
+    "computer_toolset": "computer",
     TOOLSET: "mcp",
 }
-"""Types whose calls come under another name than their own without the date."""
+"""Types, with their dates or without, whose calls come under another name than that."""
 
 TYPED_FIELDS = PLAIN_FIELDS | {
     "alloweddomains",
@@ -73,7 +75,7 @@ OWN = "null"
 """How a type that is null is read: here it means the agent's own."""
 
 _DATE = re.compile(r"_20\d{6}\Z")
-_ESCAPED = re.compile(rb"\\u00[4-7]")
+_ESCAPED = (b"\\u004", b"\\u005", b"\\u006", b"\\u007")  # how a letter or `_` is escaped
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +102,12 @@ def family(kind: str) -> str:
 
 def means(kind: str) -> Iterable[str]:
     """Give the name under which calls of a type come."""
-    return (CALLED.get(kind) or family(kind),)
+    return (CALLED.get(kind) or CALLED.get(family(kind)) or family(kind),)
 
 
 def says(text: bytes, *words: bytes) -> bool:
     """Tell whether JSON may hold one of these words as a key or a value, also where letters are escaped."""
-    return any(word in text for word in words) or _ESCAPED.search(text) is not None
+    return any(word in text for word in (*words, *_ESCAPED))
 
 
 def read_tool(request: Body, span: Span) -> Tool:

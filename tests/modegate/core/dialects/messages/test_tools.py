@@ -83,7 +83,7 @@ DECLARES: dict[str, tuple[dict[str, Any] | str, str, bool]] = {
         "computer",
         False,
     ),
-    "browser": ({"type": "browser_toolset_20260801", "configs": {}}, "browser_toolset", False),
+    "browser": ({"type": "browser_toolset_20260801", "configs": {}}, "browser", False),
     "search": (
         {
             "type": "web_search_20250305",
