@@ -12,9 +12,9 @@ from modegate.core.dialects.base import Assembled
 from modegate.core.dialects.choice import choice_edits
 from modegate.core.dialects.responses import exits
 from modegate.core.dialects.responses import hosted as carried
+from modegate.core.dialects.responses.choice import choice_names
 from modegate.core.dialects.responses.lists import Kept, keep
 from modegate.core.dialects.responses.request import ADDITIONAL, MESSAGE, Item, ResponsesRequest
-from modegate.core.dialects.responses.tools import choice_names
 from modegate.core.dialects.texts import grow_value
 from modegate.core.policy import EXIT_TOOL
 from modegate.core.spans import Edit, Span, apply, quote, without, without_members

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import product
-
-import msgspec
 
 from modegate.core.dialects.body import Body
 from modegate.core.dialects.tools import (
@@ -22,7 +19,7 @@ from modegate.core.dialects.tools import (
     tool_names,
 )
 from modegate.core.ids import ToolName
-from modegate.core.spans import Member, Span, members
+from modegate.core.spans import Member, Span
 
 NAMESPACE = "namespace"
 MCP = ToolName("mcp")
@@ -92,8 +89,6 @@ MCP_FIELDS = frozenset(
         "tunnel_id",
     }
 )
-_decode = msgspec.json.Decoder().decode
-
 _NAMESPACE_FIELDS = frozenset({"type", "name", "description", "tools"})
 _HOSTED = _PLAIN | {spelling(field) for field in HOSTED_FIELDS}
 
@@ -103,7 +98,7 @@ class Tool(Declared):
     """One definition; without `names` and `inner` it is one that nobody can read, and goes."""
 
     choices: frozenset[str] = frozenset()
-    """How a choice of tools names it; see `choice_names`."""
+    """How a choice of tools names it; see `choice`."""
     inner: tuple[Tool, ...] = ()
     """What stands in a namespace, or in the list of a server's allowed tools."""
     label: str = ""
@@ -227,7 +222,8 @@ def _listed(request: Body, span: Span | None) -> list[Span]:
 
 def _allowed(request: Body, span: Span, label: str) -> Tool:
     name = _text(request, span)
-    names = () if name is None else (mcp_name(label, name),)
+    # A server could take these characters for a glob of its own.
+    names = () if name is None or "*" in name or "?" in name else (mcp_name(label, name),)
     return Tool(span, names, hosted=True, choices=frozenset(names))
 
 
@@ -247,45 +243,3 @@ def _text(request: Body, span: Span | None) -> str | None:
 def _string(request: Body, member: Member) -> str:
     value = request.decode(member.value)
     return value if isinstance(value, str) else request.text(member.value).decode()
-
-
-def choice_names(text: bytes, span: Span, open_labels: frozenset[str]) -> set[ToolName]:
-    """Give every name in a tool choice, or in an entry of `allowed_tools`.
-
-    A namespace is named `namespace:NAME`, an MCP server `mcp:LABEL`. Of a server in `open_labels` every
-    tool may be chosen.
-
-    Raises:
-        ValueError: it is not an object.
-    """
-    found: dict[str, list[str]] = {"type": [], "name": [], "namespace": [], "server_label": []}
-    names: set[str] = set()
-    for member in members(text, span):
-        if member.key not in found:
-            names.update(tool_names(text, span))  # whatever a server could make of it
-        elif text[member.value.start : member.value.end] != b"null":
-            found[member.key].append(_word(text, member.value))
-    for kind in found["type"] or ["function"]:
-        names.update(_chosen(kind, found, open_labels))
-    return {ToolName(name) for name in names}
-
-
-def _word(text: bytes, span: Span) -> str:
-    raw = text[span.start : span.end]
-    return str(_decode(raw)) if raw[:1] == b'"' else raw.decode()
-
-
-def _chosen(kind: str, found: dict[str, list[str]], open_labels: frozenset[str]) -> set[str]:
-    labels, named = found["server_label"], found["name"]
-    names: set[str] = set()
-    if kind == MCP:
-        names.update(f"{MCP}:{label}" for label in labels)
-        closed = [label for label in labels if label not in open_labels]
-        names.update(mcp_name(label, name) for label, name in product(closed, named))
-    elif kind == NAMESPACE:
-        names.update(f"{NAMESPACE}:{name}" for name in named)
-    else:
-        spaces = found["namespace"] or [""]
-        names.update(policy_name(space, name) for space, name in product(spaces, named))
-    # A type that the agent does not run is a name too, and where nothing is named, nothing is there.
-    return names if names and kind in {MCP, NAMESPACE, *OWN_TYPES} else {*names, kind}
