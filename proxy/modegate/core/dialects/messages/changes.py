@@ -9,13 +9,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import msgspec
 
 from modegate.core.dialects.body import Body
-from modegate.core.dialects.messages.tools import says
 from modegate.core.errors import BadRequest
 from modegate.core.spans import Edit, Span, without
 
@@ -39,36 +38,33 @@ class Stays:
     """Whether the definition that stands here is."""
 
 
-def edits(request: Body, messages: Sequence[Span], stays: Stays) -> list[Edit]:
-    """Take out of the history what refers to tools that are gone.
+def contents(request: Body, messages: Iterable[Span]) -> list[Span]:
+    """Give the lists of blocks of these messages.
+
+    Raises:
+        BadRequest: a message has two contents.
+    """
+    found = (request.member_of(span, "content") for span in messages)
+    return [span for span in found if span is not None and _is(request, span, b"[")]
+
+
+def edits(request: Body, lists: Iterable[Span], stays: Stays) -> list[Edit]:
+    """Take out of lists of blocks what refers to tools that are gone.
 
     Raises:
         BadRequest: it cannot be read in one way, or a signed block refers to them.
     """
-    return [
-        edit for blocks in _contents(request, messages) for edit in _list(request, blocks, stays)
-    ]
+    return [edit for blocks in lists for edit in _list(request, blocks, stays)]
 
 
-def definitions(request: Body, messages: Sequence[Span]) -> Iterator[Span]:
-    """Give the tool definitions within the history.
+def definitions(request: Body, lists: Iterable[Span]) -> Iterator[Span]:
+    """Give the tool definitions within lists of blocks.
 
     Raises:
         BadRequest: it cannot be read in one way.
     """
-    for blocks in _contents(request, messages):
+    for blocks in lists:
         yield from _definitions(request, blocks)
-
-
-def _contents(request: Body, messages: Sequence[Span]) -> Iterator[Span]:
-    """Give the lists of blocks in which any of it could stand."""
-    if not says(request.body, *WORDS):
-        return  # as most requests
-    for span in messages:
-        if says(request.text(span), *WORDS):
-            content = request.member_of(span, "content")
-            if content is not None and _is(request, content, b"["):
-                yield content
 
 
 def _is(request: Body, span: Span, opening: bytes) -> bool:

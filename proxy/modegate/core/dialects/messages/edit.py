@@ -84,7 +84,7 @@ def assemble(request: MessagesRequest, standing: Standing, section: str) -> Asse
         *tools.edits,
         *hosted.server_edits(request, servers),
         *_caller_edits(request, kept, standing),
-        *changes.edits(request, request.messages, _stays(request, kept, standing, servers)),
+        *changes.edits(request, request.contents, _stays(request, kept, standing, servers)),
     ]
     if section:
         edits += section_edits(request, section)

@@ -12,7 +12,6 @@ from modegate.core.calls import parse_arguments
 from modegate.core.dialects import hosted
 from modegate.core.dialects.messages.mcp import Servers, tool_name
 from modegate.core.dialects.messages.request import MessagesRequest, blocks_of
-from modegate.core.dialects.messages.tools import says
 from modegate.core.errors import BadRequest
 from modegate.core.ids import ToolName
 from modegate.core.spans import Edit, without
@@ -113,14 +112,11 @@ def _unfinished(request: MessagesRequest, standing: Standing, servers: Servers) 
 
 def _with_calls(request: MessagesRequest) -> Iterator[dict[str, Any]]:
     """Give the messages that may hold calls of the provider's, or their results."""
-    if not says(request.body, *WORDS):
-        return  # as most requests
-    for number, span in enumerate(request.messages):
-        if says(request.text(span), *WORDS):
-            message = parse_arguments(request.readable[span.start : span.end].decode())
-            if message is None:
-                raise BadRequest(f"messages[{number}] holds a key twice")
-            yield message
+    for number, span in request.saying(*WORDS):
+        message = parse_arguments(request.readable[span.start : span.end].decode())
+        if message is None:
+            raise BadRequest(f"messages[{number}] holds a key twice")
+        yield message
 
 
 def _is_result(block: dict[str, Any]) -> bool:

@@ -7,8 +7,9 @@ from typing import Any
 
 from modegate.core.dialects.body import Body
 from modegate.core.dialects.messages import changes
-from modegate.core.dialects.messages.tools import Tool, read_tool
+from modegate.core.dialects.messages.tools import ESCAPES, Tool, read_tool
 from modegate.core.dialects.texts import content_text
+from modegate.core.spans import Span
 
 TOOL_KEYS = frozenset({"messages", "tools", "tool_choice", "mcp_servers"})
 """Top-level keys that decide what the model may call."""
@@ -31,6 +32,27 @@ class MessagesRequest(Body):
         self.tools = [read_tool(self, span) for span in self.objects("tools")]
         self.servers = self.objects("mcp_servers")
 
+    def saying(self, *words: bytes) -> list[tuple[int, Span]]:
+        """Give the messages that may hold one of these words, each with its number."""
+        looked = (*words, *ESCAPES) if self._escaped else words
+        if not any(word in self.body for word in looked):
+            return []  # as most requests
+        texts = ((at, span, self.text(span)) for at, span in enumerate(self.messages))
+        return [(at, span) for at, span, text in texts if any(word in text for word in looked)]
+
+    @cached_property
+    def _escaped(self) -> bool:
+        return any(escape in self.body for escape in ESCAPES)
+
+    @cached_property
+    def contents(self) -> list[Span]:
+        """Lists of blocks in which tools may be loaded or changed.
+
+        Raises:
+            BadRequest: a message has two contents.
+        """
+        return changes.contents(self, [span for _, span in self.saying(*changes.WORDS)])
+
     @cached_property
     def inline(self) -> list[Tool]:
         """Tools that are defined within the messages, for a conversation that has begun.
@@ -38,7 +60,7 @@ class MessagesRequest(Body):
         Raises:
             BadRequest: they cannot be read in one way.
         """
-        spans = changes.definitions(self, self.messages)
+        spans = changes.definitions(self, self.contents)
         return [read_tool(self, span) for span in spans]
 
     @cached_property

@@ -75,7 +75,8 @@ OWN = "null"
 """How a type that is null is read: here it means the agent's own."""
 
 _DATE = re.compile(r"_20\d{6}\Z")
-_ESCAPED = (b"\\u004", b"\\u005", b"\\u006", b"\\u007")  # how a letter or `_` is escaped
+ESCAPES = (b"\\u004", b"\\u005", b"\\u006", b"\\u007")
+"""How a letter or `_` looks where it is escaped: any word could be there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ def means(kind: str) -> Iterable[str]:
 
 def says(text: bytes, *words: bytes) -> bool:
     """Tell whether JSON may hold one of these words as a key or a value, also where letters are escaped."""
-    return any(word in text for word in (*words, *_ESCAPED))
+    return any(word in text for word in (*words, *ESCAPES))
 
 
 def read_tool(request: Body, span: Span) -> Tool:
