@@ -8,14 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
-from modegate import __version__
 from modegate.core.approvals import WAITS, Waits
 from modegate.core.dialects.chat.dialect import ChatDialect
 from modegate.core.dialects.messages.dialect import MessagesDialect
@@ -23,9 +20,8 @@ from modegate.core.dialects.responses.dialect import ResponsesDialect
 from modegate.core.endpoints import Kind
 from modegate.core.errors import LogUnavailable
 from modegate.core.problems import PolicyProblems, Problem
-from modegate.server import logs
-from modegate.server.access import WILDCARDS, Access, Sites
-from modegate.server.app import Parts, create_app
+from modegate.server.access import Access, Sites
+from modegate.server.app import Parts
 from modegate.server.approvals import KEEPALIVE_S, Approvals
 from modegate.server.clock import SystemClock
 from modegate.server.control import Control
@@ -35,31 +31,23 @@ from modegate.server.folds import Folds
 from modegate.server.metrics import Metrics
 from modegate.server.mode_setter import ModeSetter
 from modegate.server.policies import Policies
-from modegate.server.printable import printable, problem_line
+from modegate.server.printable import problem_line
 from modegate.server.proxy import Proxy
 from modegate.server.recorder import Recorder
 from modegate.server.serving import (
     Job,
-    Server,
     StartFailed,
-    bind,
-    new_event_loop,
-    serve_with,
-    tune_malloc,
 )
 from modegate.server.sessions import Sessions
 from modegate.server.settings import Settings
 from modegate.server.step import Reach
-from modegate.server.token_file import TOKEN_FILE, ensure_token
+from modegate.server.token_file import ensure_token
 from modegate.server.upstream import Upstream
 from modegate.server.upstream_http import HttpUpstream
 from modegate.server.upstream_scripted import ScriptedUpstream
-from modegate.server.upstreams import Default, Upstreams
+from modegate.server.upstreams import ANTHROPIC, OPENAI, Default, Upstreams
 
 logger = logging.getLogger(__name__)
-
-OPENAI = "https://api.openai.com/v1"
-ANTHROPIC = "https://api.anthropic.com"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +86,7 @@ async def compose(
     Raises:
         StartFailed: the policy, the script, the log or the state folder cannot be used.
     """
-    clock, metrics = SystemClock(), Metrics()
+    clock, metrics = SystemClock(), Metrics(workers=settings.workers > 1)
     policies = _policies(settings.policies, clock)
     token = settings.control_token or _stored_token(settings.state_dir)
     access = Access(token, policies, os.environ)
@@ -124,6 +112,7 @@ async def compose(
             problems=lambda: len(policies.status.problems),
         )
         sites = Sites(hosts=settings.hosts, bound=settings.host)
+        people = Sites(hosts=settings.hosts, bound=settings.control_host or settings.host)
         reach = Reach(
             eventlog=log,
             folds=folds,
@@ -168,7 +157,7 @@ async def compose(
             ),
             metrics=metrics,
             access=access,
-            sites=sites,
+            sites=people,
             acp=extension.app if extension else None,
         )
         jobs = (
@@ -236,61 +225,13 @@ def _scripted(path: Path) -> Upstream:
         raise StartFailed(*_lines(path, error.problems), exit_code=2) from error
 
 
-def run(settings: Settings, *, acp: Extend | None = None) -> None:
-    """Serve until SIGTERM or SIGINT; `acp` as in `compose`.
+def check_start(settings: Settings) -> float:
+    """Check what several workers would all find wrong; give the seconds that requests get at the end.
 
     Raises:
-        StartFailed: the process cannot start.
-        TaskDied: it had to end.
+        StartFailed: the policy or the state folder cannot be used.
     """
-    logs.configure(settings.log_level, settings.log_format)
-    tune_malloc()
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(_serve(settings, acp))
-
-
-async def _serve(settings: Settings, acp: Extend | None) -> None:
-    async with compose(settings, acp=acp) as composed:
-        with bind(settings.host, settings.port) as listener:
-            port = listener.getsockname()[1]
-            server = Server(
-                create_app(composed.parts),
-                drain=composed.policies.current.limits.drain,
-                on_drain=composed.drain,
-                on_start=lambda: _tell(settings, port, composed),
-            )
-            await serve_with(server, listener, composed.jobs)
-
-
-async def _tell(settings: Settings, port: int, composed: Composed) -> None:
-    sys.stderr.write(banner(settings, port, composed.policies))
-    sys.stderr.flush()
-    if settings.host in WILDCARDS:
-        logger.warning("everyone who reaches port %d can send requests here", port)
-    try:
-        await composed.parts.log.ping()
-    except LogUnavailable as error:
-        logger.warning("the log does not answer yet, so no request is served: %s", error)
-
-
-def banner(settings: Settings, port: int, policies: Policies) -> str:
-    """Give what an operator needs to know at the start."""
-    host = "localhost" if settings.host in WILDCARDS else settings.host
-    base = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-    modes = ", ".join(policies.current.modes) or "none"
-    token = "MODEGATE_CONTROL_TOKEN" if settings.control_token else settings.state_dir / TOKEN_FILE
-    rows = {
-        "agents": f"{base}/s/SESSION/v1 (as base URL; Anthropic clients: {base}/s/SESSION)",
-        "control": f"{base}/control/v1 (token in {token})",
-        "policy": f"{settings.policies} ({policies.current.hash}; modes: {modes})",
-        "log": _without_credentials(settings.log),
-        "upstream": settings.upstream or "the OpenAI and Anthropic APIs, with clients' credentials",
-    }
-    lines = [f"modegate {__version__} on {base}"]
-    lines += [printable(f"  {name:<9} {text}") for name, text in rows.items()]
-    return "\n".join(lines) + "\n"
-
-
-def _without_credentials(url: str) -> str:
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl() if "@" in url else url
+    policies = _policies(settings.policies, SystemClock())
+    if not settings.control_token:
+        _stored_token(settings.state_dir)
+    return policies.current.limits.drain

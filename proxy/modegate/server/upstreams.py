@@ -11,7 +11,7 @@ import importlib.util
 import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from modegate.core.errors import DialectName
@@ -19,9 +19,14 @@ from modegate.core.policy import Policy
 from modegate.core.problems import PolicyProblems, Problem
 from modegate.core.routes import choose, wants_model
 from modegate.core.target import Base
+from modegate.core.translated import AMBIENT
 from modegate.core.upstreams import Added, Route, UpstreamSpec, Value, added, dressed, missing
 from modegate.server.upstream import Upstream, UpstreamAnswer, UpstreamRequest
 from modegate.server.upstream_http import HttpUpstream, Wiring
+from modegate.server.upstream_litellm import Library, LitellmUpstream
+
+OPENAI = "https://api.openai.com/v1"
+ANTHROPIC = "https://api.anthropic.com"
 
 Default = Callable[[DialectName], Upstream]
 """Who answers what no route fits."""
@@ -73,6 +78,7 @@ class Upstreams:
     _clients: dict[str, _Client] = field(default_factory=dict)
     _retired: list[_Client] = field(default_factory=list)
     _untidy: asyncio.Event = field(default_factory=asyncio.Event)
+    _library: Library = field(default_factory=Library)
 
     def adopt(self, policy: Policy) -> None:
         """Take a policy's upstreams and routes from here on, all of them or none.
@@ -136,10 +142,13 @@ class Upstreams:
         """Let go of all connections."""
         for client in [*self._clients.values(), *self._retired]:
             await client.upstream.close()
+        await self._library.close()
 
     def _made(self, spec: UpstreamSpec, problems: list[Problem]) -> _Client | None:
         try:
             given = added(spec, self.environment)
+            if not spec.key and spec.litellm.partition("/")[0] in AMBIENT:
+                given = replace(given, secret=True)
             upstream = self._litellm(spec) if spec.litellm else self._http(spec)
         except ValueError as error:
             problems.append(Problem(f"upstreams.{spec.name}", 0, str(error)))
@@ -167,7 +176,10 @@ class Upstreams:
     def _litellm(self, spec: UpstreamSpec) -> Upstream:
         if importlib.util.find_spec("litellm") is None:
             raise ValueError("needs the package litellm: pip install 'modegate[litellm]'")
-        raise NotImplementedError
+        # What speaks Messages is not translated to them.
+        anthropic = spec.litellm.startswith("anthropic/")
+        native = self._http(replace(spec, url=spec.url or ANTHROPIC)) if anthropic else None
+        return LitellmUpstream(spec, self._library, native)
 
 
 def _trusting(path: str) -> ssl.SSLContext:

@@ -1,0 +1,705 @@
+"""litellm's own translation, against back ends that speak the native formats of Anthropic and Gemini.
+
+Importing litellm takes seconds, so that all tests that need it are here, and share one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modegate.core.errors import BadRequest, DialectName, UpstreamFailed, UpstreamTimeout
+from modegate.core.policy_file import parse
+from modegate.core.problems import PolicyProblems
+from modegate.core.upstreams import Timeouts, UpstreamSpec, Value
+from modegate.server.upstream import Headers, Upstream, UpstreamAnswer, UpstreamRequest
+from modegate.server.upstream_http import HttpUpstream
+from modegate.server.upstream_litellm import Library, LitellmUpstream
+from modegate.server.upstreams import Upstreams
+from support import native
+from support.raw_upstream import PATIENCE, Act, RawUpstream
+from support.running import POLICIES, client, policies_file, running
+
+# Of pydantic, about a type of litellm's own; nothing here mutates such an item.
+pytestmark = pytest.mark.filterwarnings("ignore:Items? '.*' on TypedDict class:UserWarning")
+
+KEY = "sk-secret-0123456789"
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """Keep one event loop for all tests of this file: litellm keeps clients, and they belong to a loop."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def library() -> AsyncIterator[Library]:
+    """Give litellm, loaded once."""
+    loaded = Library()
+    async with asyncio.timeout(50):
+        await loaded.load()
+    yield loaded
+    await loaded.close()
+
+
+PATHS: dict[DialectName, bytes] = {
+    "chat": b"/v1/chat/completions",
+    "responses": b"/v1/responses",
+    "messages": b"/v1/messages",
+}
+SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}}
+TOOLS: dict[DialectName, dict[str, Any]] = {
+    "chat": {"type": "function", "function": {"name": "read", "parameters": SCHEMA}},
+    "responses": {"type": "function", "name": "read", "parameters": SCHEMA},
+    "messages": {"name": "read", "input_schema": SCHEMA},
+}
+
+
+def body(dialect: DialectName, **more: Any) -> bytes:
+    """Give a request; `messages` or `input` by `history`."""
+    asked: dict[str, Any] = {"model": "gemini-2.5-pro", "tools": [TOOLS[dialect]]}
+    history = more.pop("history", [{"role": "user", "content": "hi"}])
+    asked["input" if dialect == "responses" else "messages"] = history
+    if dialect == "messages":
+        asked["max_tokens"] = 4000
+    if dialect == "chat" and more.get("stream"):
+        asked["stream_options"] = {"include_usage": True}
+    return json.dumps(asked | more).encode()
+
+
+def request(dialect: DialectName, content: bytes, *lines: tuple[bytes, bytes]) -> UpstreamRequest:
+    headers: Headers = [(b"authorization", f"Bearer {KEY}".encode()), *lines]
+    return UpstreamRequest("POST", PATHS[dialect], headers, content)
+
+
+async def read(answer: UpstreamAnswer) -> bytes:
+    content = b"".join([chunk async for chunk in answer.chunks()])
+    await answer.close()
+    return content
+
+
+def upstream(library: Library, pattern: str, url: str, **more: Any) -> LitellmUpstream:
+    return LitellmUpstream(UpstreamSpec(name="u", litellm=pattern, url=url, **more), library)
+
+
+# What a client gets
+
+
+@dataclass
+class Got:
+    """An answer as a client of its dialect would put it together."""
+
+    thought: str = ""
+    text: str = ""
+    calls: list[tuple[str, Any]] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
+    finish: str = ""
+    usage: tuple[int, int] = (0, 0)
+
+
+def events(content: bytes) -> list[dict[str, Any]]:
+    found = []
+    for block in content.decode().split("\n\n"):
+        data = block.rpartition("data: ")[2]
+        if data and data != "[DONE]":
+            event = json.loads(data)
+            found.append(event)
+            if block.startswith("event: "):
+                assert block.startswith(f"event: {event['type']}\n")
+    return found
+
+
+def got_chat(content: bytes, *, streamed: bool) -> Got:
+    got, calls = Got(), dict[int, list[str]]()
+    objects = events(content) if streamed else [json.loads(content)]
+    if streamed:
+        assert content.endswith(b"data: [DONE]\n\n")
+    kind = "chat.completion.chunk" if streamed else "chat.completion"
+    for one in objects:
+        assert one["object"] == kind
+        assert one.keys() <= {"id", "object", "created", "model", "choices", "usage"}
+        for choice in one["choices"]:
+            said = choice["delta" if streamed else "message"]
+            got.thought += said.get("reasoning_content") or ""
+            got.text += said.get("content") or ""
+            got.finish = choice["finish_reason"] or got.finish
+            for place, call in enumerate(said.get("tool_calls", ())):
+                parts = calls.setdefault(call.get("index", place), ["", "", ""])
+                parts[0] += call.get("id") or ""
+                parts[1] += call["function"].get("name") or ""
+                parts[2] += call["function"]["arguments"]
+        if "usage" in one:
+            got.usage = (one["usage"]["prompt_tokens"], one["usage"]["completion_tokens"])
+    got.ids = [parts[0] for parts in calls.values()]
+    got.calls = [(parts[1], json.loads(parts[2])) for parts in calls.values()]
+    return got
+
+
+def got_responses(content: bytes, *, streamed: bool) -> Got:
+    got, response = Got(), None if streamed else json.loads(content)
+    done: dict[int, dict[str, Any]] = {}
+    for number, event in enumerate(events(content) if streamed else []):
+        assert event["sequence_number"] == number
+        if event["type"] == "response.output_text.delta":
+            got.text += event["delta"]
+        elif event["type"] == "response.output_item.done":
+            done[event["output_index"]] = event["item"]
+        elif event["type"] == "response.completed":
+            response = event["response"]
+    assert response is not None
+    items = [done[index] for index in sorted(done)] if streamed else response["output"]
+    if streamed:
+        assert [item["id"] for item in items] == [item["id"] for item in response["output"]]
+    for item in items:
+        assert "provider_specific_fields" not in item
+        if item["type"] == "reasoning":
+            got.thought += "".join(part["text"] for part in item["summary"])
+        elif item["type"] == "message":
+            assert got.text in ("", item["content"][0]["text"])
+            got.text = item["content"][0]["text"]
+        else:
+            assert item["type"] == "function_call"
+            got.ids.append(item["call_id"])
+            got.calls.append((item["name"], json.loads(item["arguments"])))
+    got.finish = response["status"]
+    got.usage = (response["usage"]["input_tokens"], response["usage"]["output_tokens"])
+    return got
+
+
+def got_messages(content: bytes, *, streamed: bool) -> Got:
+    blocks: dict[int, dict[str, Any]] = {}
+    got, message = Got(), None if streamed else json.loads(content)
+    for event in events(content) if streamed else []:
+        if event["type"] == "message_start":
+            message = event["message"]
+        elif event["type"] == "content_block_start":
+            blocks[event["index"]] = event["content_block"] | {"json": ""}
+        elif event["type"] == "content_block_delta":
+            block = blocks[event["index"]]
+            for key, value in event["delta"].items():
+                if key != "type":
+                    block["json" if key == "partial_json" else key] += value
+        elif event["type"] == "message_delta":
+            assert message is not None
+            message |= event["delta"]
+            message["usage"] |= event["usage"]
+    assert message is not None
+    for block in blocks.values() if streamed else message["content"]:
+        assert "provider_specific_fields" not in block
+        got.thought += block.get("thinking", "")
+        got.text += block.get("text", "")
+        if block["type"] == "tool_use":
+            got.ids.append(block["id"])
+            given = json.loads(block["json"]) if streamed else block["input"]
+            got.calls.append((block["name"], given))
+    got.finish = message["stop_reason"]
+    got.usage = (message["usage"]["input_tokens"], message["usage"]["output_tokens"])
+    return got
+
+
+GOT = {"chat": got_chat, "responses": got_responses, "messages": got_messages}
+FINISH = {"chat": "tool_calls", "responses": "completed", "messages": "tool_use"}
+PAIRS: list[tuple[DialectName, str]] = [
+    ("chat", "anthropic/*"),
+    ("chat", "gemini/*"),
+    ("responses", "anthropic/*"),
+    ("responses", "gemini/*"),
+    ("messages", "gemini/*"),
+]
+SHAPES = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+PAIRED = pytest.mark.parametrize(("dialect", "pattern"), PAIRS)
+
+
+@SHAPES
+@PAIRED
+async def test_thinking_text_parallel_calls_and_usage_come_in_the_clients_dialect(
+    library: Library, dialect: DialectName, pattern: str, streamed: bool
+) -> None:
+    async with RawUpstream(native.answer) as raw:
+        up = upstream(library, pattern, raw.base_url)
+        answer = await up.send(request(dialect, body(dialect, stream=streamed)))
+        got = GOT[dialect](await read(answer), streamed=streamed)
+    kind = b"text/event-stream; charset=utf-8" if streamed else b"application/json"
+    assert (answer.status, answer.headers[0]) == (200, (b"content-type", kind))
+    assert got.thought == native.THOUGHT
+    assert got.text == native.TEXT
+    assert got.calls == native.CALLS
+    assert got.finish == FINISH[dialect]
+    assert got.usage == native.USAGE
+    assert len(set(got.ids)) == 2
+    assert (native.SIGNATURE in got.ids[0]) is (pattern == "gemini/*")
+    key = b"x-goog-api-key" if pattern == "gemini/*" else b"x-api-key"
+    (asked,) = raw.requests
+    assert asked.header(key.decode()) == [KEY.encode()]
+    assert asked.header("authorization") == []
+
+
+async def test_frames_come_one_by_one(library: Library) -> None:
+    async with RawUpstream(native.held) as raw:
+        up = upstream(library, "gemini/*", raw.base_url)
+        answer = await up.send(request("chat", body("chat", stream=True)))
+        chunks = answer.chunks()
+        said = b"".join([await anext(chunks) for _ in range(3)])
+        assert got_texts(said) == native.TEXT
+        await answer.close()
+
+
+def got_texts(content: bytes) -> str:
+    deltas = [event["choices"][0]["delta"] for event in events(content)]
+    return "".join(delta.get("content") or "" for delta in deltas)
+
+
+# What a provider gets
+
+RESULTS: dict[DialectName, list[dict[str, Any]]] = {
+    "chat": [
+        {"role": "user", "content": "hi"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {
+                    "id": f"c1__thought__{native.SIGNATURE}",
+                    "type": "function",
+                    "function": {"name": "read", "arguments": '{"path": "a"}'},
+                }
+            ],
+        },
+        {"role": "tool", "tool_call_id": f"c1__thought__{native.SIGNATURE}", "content": "RESULT"},
+    ],
+    "responses": [
+        {"role": "user", "content": "hi"},
+        {
+            "type": "reasoning",
+            "id": "rs_0b5fa5b2-0d6b-4d3c-8d5a-0a7c1e8f4f55",
+            "summary": [],
+            "encrypted_content": json.dumps(
+                [{"type": "thinking", "thinking": "t", "signature": native.SIGNATURE}]
+            ),
+        },
+        {
+            "type": "function_call",
+            "call_id": f"c1__thought__{native.SIGNATURE}",
+            "name": "read",
+            "arguments": '{"path": "a"}',
+        },
+        {
+            "type": "function_call_output",
+            "call_id": f"c1__thought__{native.SIGNATURE}",
+            "output": "RESULT",
+        },
+    ],
+    "messages": [
+        {"role": "user", "content": "hi"},
+        {
+            "role": "assistant",
+            "content": [
+                {
+                    "type": "tool_use",
+                    "id": f"c1__thought__{native.SIGNATURE}",
+                    "name": "read",
+                    "input": {"path": "a"},
+                }
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": f"c1__thought__{native.SIGNATURE}",
+                    "content": "RESULT",
+                }
+            ],
+        },
+    ],
+}
+
+
+@PAIRED
+async def test_tool_results_of_the_history_arrive_in_the_native_format(
+    library: Library, dialect: DialectName, pattern: str
+) -> None:
+    async with RawUpstream(native.answer) as raw:
+        up = upstream(library, pattern, raw.base_url)
+        await read(await up.send(request(dialect, body(dialect, history=RESULTS[dialect]))))
+    sent = json.loads(raw.requests[0].body)
+    if pattern == "gemini/*":
+        _, call, result = sent["contents"]
+        (part,) = [part for part in call["parts"] if "function_call" in part]
+        assert part["function_call"] == {"name": "read", "args": {"path": "a"}}
+        assert part["thoughtSignature"] == native.SIGNATURE
+        assert "RESULT" in json.dumps(result["parts"])
+        assert sent["tools"][0]["function_declarations"][0]["name"] == "read"
+    else:
+        _, call, result = sent["messages"]
+        (block,) = [block for block in call["content"] if block["type"] == "tool_use"]
+        assert (block["name"], block["input"]) == ("read", {"path": "a"})
+        (given,) = [block for block in result["content"] if block["type"] == "tool_result"]
+        assert given["tool_use_id"] == block["id"]
+        assert "RESULT" in json.dumps(given["content"])
+        assert sent["tools"][0]["name"] == "read"
+
+
+async def test_signed_thinking_finds_its_way_back_through_responses(library: Library) -> None:
+    """What Anthropic signed goes out with the reasoning item as it ends, and comes back as it was."""
+    async with RawUpstream(native.answer) as raw:
+        up = upstream(library, "anthropic/*", raw.base_url)
+        answer = await up.send(request("responses", body("responses", stream=True)))
+        done = [e["item"] for e in events(await read(answer)) if e["type"].endswith("item.done")]
+        order = ["reasoning", "message", "function_call", "function_call"]
+        items = sorted(done, key=lambda item: order.index(item["type"]))
+        results = [
+            {"type": "function_call_output", "call_id": item["call_id"], "output": "x"}
+            for item in items
+            if item["type"] == "function_call"
+        ]
+        history = [{"role": "user", "content": "hi"}, *items, *results]
+        more = {"history": history, "reasoning": {"effort": "low"}}
+        await read(await up.send(request("responses", body("responses", **more))))
+    turn = json.loads(raw.requests[1].body)["messages"][1]
+    signed = {"type": "thinking", "thinking": native.THOUGHT, "signature": native.SIGNATURE}
+    assert turn["role"] == "assistant"
+    assert turn["content"][0] == signed
+
+
+async def test_what_a_body_says_of_addresses_and_keys_is_left_out(library: Library) -> None:
+    more = {
+        "api_base": "http://127.0.0.1:9",
+        "base_url": "http://127.0.0.1:9",
+        "api_key": "other",
+        "custom_llm_provider": "openai",
+        "mock_response": "mocked",
+        "extra_headers": {"x-a": "1"},
+        "extra_body": {"x": 1},
+        "fallbacks": ["openai/x"],
+        "num_retries": 3,
+        "metadata": {"user_id": "me", "tags": ["x"]},
+        "drop_params": False,
+        "litellm_params": {"x": 1},
+    }
+    async with RawUpstream(native.answer) as raw:
+        for dialect, pattern in PAIRS:
+            up = upstream(library, pattern, raw.base_url)
+            answer = await up.send(request(dialect, body(dialect, **more)))
+            got = GOT[dialect](await read(answer), streamed=False)
+            assert got.text == native.TEXT
+    for asked in raw.requests:
+        assert KEY.encode() in b"".join(asked.header("x-api-key") + asked.header("x-goog-api-key"))
+        assert asked.header("x-a") == []
+        assert b"mocked" not in asked.body
+        assert b'"tags"' not in asked.body
+
+
+async def test_the_policys_model_and_headers_go_out(library: Library) -> None:
+    spec = UpstreamSpec(
+        name="u", litellm="gemini/gemini-2.5-flash", headers=(("x-team", Value("t")),)
+    )
+    async with RawUpstream(native.answer) as raw:
+        up = LitellmUpstream(replace(spec, url=raw.base_url), library)
+        sent = request("chat", gzip.compress(body("chat")), (b"x-team", b"t"))
+        sent.headers.append((b"content-encoding", b"gzip"))
+        await read(await up.send(sent))
+    assert raw.requests[0].target == b"/models/gemini-2.5-flash:generateContent"
+    assert raw.requests[0].header("x-team") == [b"t"]
+
+
+# Errors
+
+ERROR_KINDS: dict[tuple[DialectName, int], str] = {
+    ("chat", 400): "invalid_request_error",
+    ("chat", 429): "rate_limit_error",
+    ("chat", 500): "server_error",
+    ("responses", 400): "invalid_request_error",
+    ("responses", 429): "rate_limit_error",
+    ("responses", 500): "server_error",
+    ("messages", 400): "invalid_request_error",
+    ("messages", 429): "rate_limit_error",
+    ("messages", 500): "api_error",
+}
+
+
+@pytest.mark.parametrize("status", [400, 429, 500])
+@SHAPES
+@PAIRED
+async def test_a_providers_error_comes_in_the_clients_format_and_is_not_retried(
+    library: Library, dialect: DialectName, pattern: str, streamed: bool, status: int
+) -> None:
+    async with RawUpstream(native.error(status)) as raw:
+        up = upstream(library, pattern, raw.base_url)
+        answer = await up.send(request(dialect, body(dialect, stream=streamed)))
+        told = json.loads(await read(answer))
+        assert len(raw.requests) == 1
+    assert answer.status == status
+    assert (b"retry-after", b"17") in answer.headers
+    assert told["error"]["message"] == f"said {status}"
+    assert told["error"]["type"] == ERROR_KINDS[dialect, status]
+    assert ("type" in told) is (dialect == "messages")
+
+
+@pytest.mark.parametrize("act", [Act.CLOSE, Act.RESET], ids=["closed", "reset"])
+@SHAPES
+@PAIRED
+async def test_no_answer_is_a_failed_upstream(
+    library: Library, dialect: DialectName, pattern: str, streamed: bool, act: Act
+) -> None:
+    async with RawUpstream([act]) as raw:
+        up = upstream(library, pattern, raw.base_url)
+        with pytest.raises(UpstreamFailed, match=r"upstream u: no answer") as caught:
+            await up.send(request(dialect, body(dialect, stream=streamed)))
+        assert len(raw.requests) == 1
+    assert KEY not in str(caught.value)
+
+
+async def gather(answer: UpstreamAnswer, seen: list[bytes]) -> None:
+    async for chunk in answer.chunks():
+        seen.append(chunk)  # noqa: PERF401 -- what came before it broke off counts
+
+
+@PAIRED
+async def test_a_stream_that_breaks_off_is_no_silent_end(
+    library: Library, dialect: DialectName, pattern: str
+) -> None:
+    async with RawUpstream(native.cut) as raw:
+        up = upstream(library, pattern, raw.base_url)
+        answer = await up.send(request(dialect, body(dialect, stream=True)))
+        seen: list[bytes] = []
+        with pytest.raises(UpstreamFailed, match="broke off"):
+            await gather(answer, seen)
+        await answer.close()
+    assert native.TEXT[:6].encode() in b"".join(seen)
+    for end in (b"[DONE]", b"response.completed", b"message_stop"):
+        assert end not in b"".join(seen)
+
+
+async def test_silence_ends_at_the_read_limit(library: Library) -> None:
+    async with RawUpstream([Act.HANG]) as raw:
+        up = upstream(library, "gemini/*", raw.base_url, timeouts=Timeouts(1.0, 0.2))
+        with pytest.raises(UpstreamTimeout):
+            await up.send(request("chat", body("chat")))
+
+
+# A client that goes
+
+
+@PAIRED
+async def test_closing_a_stream_ends_the_providers(
+    library: Library, dialect: DialectName, pattern: str
+) -> None:
+    async with RawUpstream(native.held) as raw:
+        up = upstream(library, pattern, raw.base_url)
+        answer = await up.send(request(dialect, body(dialect, stream=True)))
+        await anext(answer.chunks())
+        await answer.close()
+        await answer.close()
+        await raw.gone()
+
+
+@SHAPES
+@PAIRED
+async def test_cancelling_a_request_that_waits_ends_the_providers(
+    library: Library, dialect: DialectName, pattern: str, streamed: bool
+) -> None:
+    async with RawUpstream([Act.HANG]) as raw:
+        up = upstream(library, pattern, raw.base_url)
+        async with asyncio.TaskGroup() as group:
+            waiting = group.create_task(up.send(request(dialect, body(dialect, stream=streamed))))
+            await raw.received()
+            waiting.cancel()
+        async with asyncio.timeout(PATIENCE):
+            await raw.gone()
+
+
+# What is refused, or passed on without translation
+
+
+@pytest.mark.parametrize(
+    ("dialect", "more", "words"),
+    [
+        ("responses", {"previous_response_id": "resp_1"}, "previous_response_id is not possible"),
+        ("responses", {"conversation": "conv_1"}, "conversation is not possible"),
+        ("responses", {"background": True}, "background is not possible"),
+        ("chat", {"tools": [{"type": "mcp", "server_url": "litellm_proxy"}]}, "MCP servers"),
+        ("chat", {"model": None}, "names no model"),
+    ],
+)
+async def test_what_cannot_be_translated_is_refused_before_anybody_is_asked(
+    library: Library, dialect: DialectName, more: dict[str, Any], words: str
+) -> None:
+    async with RawUpstream() as raw:
+        up = upstream(library, "gemini/*", raw.base_url)
+        with pytest.raises(BadRequest, match=words):
+            await up.send(request(dialect, body(dialect, **more)))
+    assert raw.connections == 0
+
+
+async def test_without_a_credential_none_is_looked_for(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GEMINI_API_KEY", "somebody's")
+    async with RawUpstream() as raw:
+        up = upstream(library, "gemini/*", raw.base_url)
+        with pytest.raises(BadRequest, match="no credential for upstream u"):
+            await up.send(UpstreamRequest("POST", PATHS["chat"], [], body("chat")))
+    assert raw.connections == 0
+
+
+async def test_other_endpoints_are_not_found() -> None:
+    answer = await upstream(Library(), "gemini/*", "http://127.0.0.1:9").send(
+        UpstreamRequest("GET", b"/v1/models?limit=1", [], b"")
+    )
+    assert (answer.status, "only" in json.loads(await read(answer))["error"]["message"]) == (
+        404,
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("pattern", "sent", "expected"),
+    [
+        ("anthropic/*", b'{ "model":"m", "n":1.0}', b'{ "model":"m", "n":1.0}'),
+        ("anthropic/claude-x", b'{ "model":"m", "n":1.0}', b'{ "model":"claude-x", "n":1.0}'),
+    ],
+)
+@pytest.mark.parametrize("path", [b"/v1/messages", b"/v1/messages/count_tokens?beta=true"])
+async def test_messages_to_anthropic_are_not_translated(
+    pattern: str, sent: bytes, expected: bytes, path: bytes
+) -> None:
+    async with RawUpstream() as raw:
+        up = LitellmUpstream(
+            UpstreamSpec(name="u", litellm=pattern, url=raw.base_url),
+            Library(),
+            HttpUpstream(raw.base_url),
+        )
+        headers = [(b"x-api-key", KEY.encode()), (b"anthropic-beta", b"x")]
+        assert await read(await up.send(UpstreamRequest("POST", path, headers, sent))) == b"{}"
+        await up.close()
+    (asked,) = raw.requests
+    assert (asked.body, asked.target) == (expected, path)
+    assert asked.header("x-api-key") == [KEY.encode()]
+    assert asked.header("anthropic-beta") == [b"x"]
+
+
+# The whole of it
+
+
+async def test_a_mode_holds_a_model_behind_litellm(
+    tmp_path: Path, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both calls are refused, the provider is asked again, and the client gets one answer without them."""
+    monkeypatch.setenv("LITELLM_TEST_KEY", KEY)
+    async with RawUpstream() as raw:
+        raw.enqueue(native.answer, native.plain("Done."))
+        routes = f"""
+upstreams:
+  gemini: {{litellm: "gemini/*", url: "{raw.base_url}", key: {{env: LITELLM_TEST_KEY}}}}
+routes: [{{model: "gemini*", upstream: gemini}}]
+"""
+        policies = policies_file(tmp_path, POLICIES.replace("[read, grep]", "[view]") + routes)
+        async with running(tmp_path, "http://127.0.0.1:9", policies=policies) as proxy:
+            await proxy.set_mode("plan")
+            async with client() as http:
+                tools = [TOOLS["chat"], {"type": "function", "function": {"name": "view"}}]
+                url = f"{proxy.base()}/chat/completions"
+                answer = await http.post(url, content=body("chat", tools=tools), timeout=40)
+            assert answer.status_code == 200, answer.text
+            message = answer.json()["choices"][0]["message"]
+            log = await proxy.events()
+    assert not message.get("tool_calls")
+    assert message["content"].endswith("Done.")
+    first, second = (json.loads(asked.body) for asked in raw.requests)
+    offered = [one["name"] for one in first["tools"][0]["function_declarations"]]
+    assert offered == ["view"]
+    assert "PLAN-SECTION" in json.dumps(first)
+    assert [event["type"] for event in log].count("call/judged") == 2
+    refused = [part for turn in second["contents"] for part in turn["parts"]]
+    assert len([part for part in refused if "function_response" in part]) == 2
+
+
+NOT_IMPORTED = """
+import asyncio, sys
+from pathlib import Path
+from support.raw_upstream import RawUpstream, whole
+from support.running import POLICIES, client, policies_file, running
+
+async def main(folder):
+    more = '''
+upstreams: {g: {litellm: "gemini/*", key: {env: PATH}}}
+routes: [{model: "gemini*", upstream: g}]
+'''
+    async with RawUpstream(whole()) as raw:
+        for session, routes in (("a", ""), ("b", more)):
+            policies = policies_file(folder, POLICIES + routes)
+            async with running(folder, raw.base_url, policies=policies) as proxy:
+                async with client() as http:
+                    url = f"{proxy.base(session)}/chat/completions"
+                    assert (await http.post(url, json={"model": "m"})).status_code == 200
+                    await proxy.set_mode("plan", session)
+                    assert (await http.post(url, json={"model": "m", "messages": []})).status_code
+    assert len(raw.requests) >= 2
+
+asyncio.run(main(Path(sys.argv[1])))
+heavy = [name for name in sys.modules if name.partition(".")[0] in ("litellm", "tokenizers", "boto3")]
+assert not heavy, heavy
+print("served")
+"""
+
+
+def test_litellm_is_not_imported_where_no_request_wants_it(tmp_path: Path) -> None:
+    """Neither at the start nor by a request, nor by a policy that only names such an upstream."""
+    tests = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", NOT_IMPORTED, str(tmp_path)],
+        cwd=tests,
+        env={"PYTHONPATH": str(tests), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=50,
+    )
+    assert (done.stdout, done.returncode) == ("served\n", 0), done.stderr
+
+
+async def test_a_policy_that_wants_litellm_says_so_where_it_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    never: Upstream = HttpUpstream("http://127.0.0.1:9")
+    upstreams = Upstreams(lambda _dialect: never, {"K": "k"})
+    policy = parse(
+        "modes: {plan: {section: s, tools: [read]}}\n"
+        'upstreams: {u: {litellm: "gemini/*", key: {env: K}}}\nroutes: [{upstream: u}]'
+    )
+    with pytest.raises(PolicyProblems, match=r"pip install 'modegate\[litellm\]'"):
+        upstreams.adopt(policy)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "key", "credential"),
+    [
+        ("gemini/*", "", False),
+        ("gemini/*", ", key: {env: K}", True),
+        ("bedrock/*", "", True),
+    ],
+)
+async def test_an_identity_of_the_process_is_a_credential_of_modegate(
+    pattern: str, key: str, credential: bool
+) -> None:
+    never: Upstream = HttpUpstream("http://127.0.0.1:9")
+    upstreams = Upstreams(lambda _dialect: never, {"K": "k"})
+    policy = parse(
+        "modes: {plan: {section: s, tools: [read]}}\n"
+        f'upstreams: {{u: {{litellm: "{pattern}"{key}}}}}\nroutes: [{{upstream: u}}]'
+    )
+    upstreams.adopt(policy)
+    with upstreams.pick("chat", None) as picked:
+        assert picked.adds_credential is credential
+    await upstreams.close()
