@@ -179,6 +179,14 @@ class Connection:
             self.following.again(session)
         return lane
 
+    def close_stream(self, session: SessionId | None, reader: object) -> None:
+        """Note that a stream has ended; what comes now waits for the next one."""
+        lane = self.outbox.lane(session)
+        if lane.reader is reader:
+            lane.reader = None
+            if session is not None and session not in self.following:
+                self.outbox.release(session)
+
     @property
     def close_code(self) -> int:
         """How the transport is to close it, once the outbox is closed (RFC 6455, section 7.4)."""

@@ -111,7 +111,6 @@ class Following:
             raise RpcError(INVALID_REQUEST, "this connection is over")
         self._fed.add(session)
         self._feed.attach(self._viewer.key(session), self)
-        self.outbox.open(session)
 
     def show(self, session: SessionId, state: State) -> None:
         """Note that an answer shows this state; what it does not show, such as questions, comes after it."""
@@ -126,6 +125,7 @@ class Following:
         self._withdraw(session)
         self._shown.pop(session, None)
         self._newest.pop(session, None)
+        self.outbox.release(session)
 
     def end_all(self) -> None:
         """Let go of everything."""

@@ -88,6 +88,7 @@ async def _new(connection: Connection, cwd: str) -> Message:
 
 async def _attach(connection: Connection, session: SessionId, *, replay: bool) -> Message:
     state = await _begin(connection, session)
+    connection.outbox.open(session)
     if replay:
         await _replay(connection, session, state)
     connection.following.show(session, state)

@@ -54,13 +54,14 @@ class Outbox:
         """Give a session a lane of its own, if lanes are split."""
         return self._lanes.setdefault(session, Lane()) if self._split else self.main
 
-    def drop(self, session: SessionId) -> None:
-        """Forget a session's lane and what waits in it."""
-        lane = self._lanes.pop(session, None)
-        if lane is not None:
-            self._waiting -= len(lane.queue)
-            lane.reader = None
-            lane.wake.set()
+    def release(self, session: SessionId) -> None:
+        """Give up a session's lane unless somebody reads it; what waits in it goes the common way."""
+        lane = self._lanes.get(session)
+        if lane is not None and lane.reader is None:
+            del self._lanes[session]
+            self.main.queue.extend(lane.queue)
+            self.main.stale.update(lane.stale)
+            self.main.wake.set()
 
     def lane(self, session: SessionId | None) -> Lane:
         """Give the lane on which a message about this session goes."""

@@ -119,8 +119,7 @@ class Streamable:
         try:
             await first_of(_until_gone(receive), _events(connection, lane, reader, send))
         finally:
-            if lane.reader is reader:
-                lane.reader = None
+            connection.close_stream(session, reader)
             connection.streams -= 1
             if not connection.streams and not connection.outbox.closed:
                 self._connections.idle(connection)

@@ -428,14 +428,15 @@ async def test_a_session_that_is_not_there_is_an_error_of_its_own(
     proxy: Running, session: str
 ) -> None:
     async with socket(proxy) as client:
-        for method, more in {
+        methods: dict[str, Json] = {
             "session/load": {"cwd": "/", "mcpServers": []},
             "session/resume": {"cwd": "/"},
             "session/set_mode": {"modeId": "plan"},
             "session/set_config_option": {"configId": "mode", "value": "plan"},
             "session/prompt": {"prompt": []},
             "session/close": {},
-        }.items():
+        }
+        for method, more in methods.items():
             with pytest.raises(AcpError) as caught:
                 await client.call(method, sessionId=session, **more)
             assert (method, caught.value.code) == (method, -32002)
