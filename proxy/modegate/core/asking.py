@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from modegate.core import headers, notices, transcript
+from modegate.core import headers, keeping, notices, transcript
 from modegate.core.approvals import abandoned
 from modegate.core.assemble import assemble
 from modegate.core.dialects.base import ChoiceRead, Dialect, Refused
 from modegate.core.effects import Abandon, Append, CallUpstream, Effect, Headers
 from modegate.core.errors import BadRequest
-from modegate.core.events import NoticeGiven, TurnWithheld
+from modegate.core.events import AnswerMapped, NoticeGiven, TurnWithheld
 from modegate.core.gate import Offer
 from modegate.core.identify import lane
 from modegate.core.ids import Lane, StepId
@@ -51,6 +51,7 @@ class Asking:
         self._found: dict[int, TurnWithheld] = {}
         self._placed: notices.Placed = {}
         self._owed: list[NoticeGiven] = []
+        self._mapped: AnswerMapped | None = None
 
     def read(self, standing: Standing) -> tuple[str, ...]:
         """Read the request and give the stored bodies that belong into its history.
@@ -66,11 +67,13 @@ class Asking:
                 raise
             # In default mode everything passes untouched, also what nobody can read.
             self._found, self._placed, self._owed = {}, {}, []
+            self._mapped = None
         return transcript.refs(self._found)
 
     def _look_back(self, standing: Standing) -> None:
         """Find what belongs into the history: withheld exchanges, and notices old and new."""
         state = standing.state
+        self._mapped = keeping.meant(self._dialect, self._request, state)
         told = standing.policy.narrate and self._request.declares_tools
         tells = told and (state.notices or notices.owed(standing, self.lane))
         if not (state.withheld or tells):
@@ -89,6 +92,19 @@ class Asking:
         if found or self._placed:
             body = self._dialect.restore(self._request, found, self._placed)
             self._base = self._dialect.read(body)
+        if self._mapped is not None:
+            self._base = self._dialect.read(keeping.go_on(self._dialect, self._base, self._mapped))
+
+    def taken(self) -> list[Effect]:
+        """Log that the provider has taken the request, where something was owed that it keeps now."""
+        events = keeping.settled(self._step.step, self.kept, self._mapped)
+        self._mapped = None
+        return [Append(events)] if events else []
+
+    @property
+    def kept(self) -> keeping.Kept | None:
+        """Where the provider keeps the answer."""
+        return keeping.where_kept(self._dialect, self._request)
 
     def _told(self) -> list[Effect]:
         owed, self._owed = tuple(self._owed), []

@@ -10,9 +10,10 @@ from modegate.core import words
 from modegate.core.calls import same_calls
 from modegate.core.dialects.base import ChoiceRead, Dialect, Kind, Part, Refused, StreamWriter
 from modegate.core.effects import StoreBlobs
-from modegate.core.events import TurnWithheld
+from modegate.core.events import AnswerMapped, TurnWithheld
 from modegate.core.hop import HopAnswer, StreamedHop, WholeHop
 from modegate.core.ids import StepId
+from modegate.core.keeping import Naming
 from modegate.core.transcript import Recording
 
 
@@ -21,7 +22,7 @@ class End:
     """The rest of an answer, and what must be durable before it goes."""
 
     body: bytes
-    events: tuple[TurnWithheld, ...]
+    events: tuple[TurnWithheld | AnswerMapped, ...]
     store: StoreBlobs | None
 
 
@@ -34,7 +35,10 @@ class Closing:
         self._step = step
         self.place = ("", 0)
         """Where the answer will stand in the agent's history: the key in front of it, and its index."""
+        self.naming = Naming(dialect, step)
         self._recordings: dict[int, Recording] = {}
+        self._hops: list[ChoiceRead] = []
+        """What the hops said that were followed by another."""
         self._said: dict[int, list[ChoiceRead]] = {}
         self._last_refused: list[Refused] = []
         self._usage: list[dict[str, Any]] = []
@@ -81,6 +85,7 @@ class Closing:
         """Note a hop that another follows, and give what it said."""
         ((index, choice),) = self._choices.items()
         self._record(index, choice, self._dialect.turn_blob(choice, refused))
+        self._hops.append(choice)
         self._usage.append(dict(self._hop.usage or {}) if self._hop else {})
         if isinstance(self._hop, WholeHop):
             self._last_whole = self._hop
@@ -98,7 +103,7 @@ class Closing:
     def end(self, refused: Sequence[Refused], writer: StreamWriter) -> End:
         """End the answer with the hop under way."""
         closing: dict[int, str] = {}
-        events: list[TurnWithheld] = []
+        events: list[TurnWithheld | AnswerMapped] = []
         for index, choice in self._choices.items():
             mine = [one for one in refused if one.call.choice == index]
             if not mine and index not in self._recordings:
@@ -113,6 +118,8 @@ class Closing:
                 if index in closing:
                     self._close(index, None, closing[index])
                 events.append(self._withheld(index))
+        for choice in self._choices.values():
+            events += self._mapped([*self._hops, choice], refused)
         if isinstance(self._hop, WholeHop):
             return self._seal(self._whole(self._hop, closing, self.hops), events)
         return self._seal(self._streamed(writer, closing), events)
@@ -125,7 +132,12 @@ class Closing:
         key = self._dialect.answer_key(self._said[index])
         return self._recordings[index].event(self._step, self.place, key)
 
-    def _seal(self, body: bytes, events: list[TurnWithheld]) -> End:
+    def _mapped(self, hops: list[ChoiceRead], refused: Sequence[Refused]) -> list[AnswerMapped]:
+        # A stream bears the first hop's id, a body its own.
+        shown = hops[0] if isinstance(self.first, StreamedHop) else hops[-1]
+        return self.naming.event(shown, hops[-1], refused)
+
+    def _seal(self, body: bytes, events: Sequence[TurnWithheld | AnswerMapped]) -> End:
         blobs = {ref: b for one in self._recordings.values() for ref, b in one.blobs.items()}
         return End(body, tuple(events), StoreBlobs(blobs) if blobs and events else None)
 
@@ -168,14 +180,15 @@ class Closing:
         refused = self._last_refused
         text = words.closing(refused)
         index = refused[-1].call.choice
+        mapped = self._mapped(self._hops, refused)
         if self._last_whole is not None:
             body = self._whole(self._last_whole, {index: text}, self.hops - 1)
             self._close(index, None, text)
-            return self._seal(body, [self._withheld(index)])
+            return self._seal(body, [self._withheld(index), *mapped])
         body = writer.text(index, text) + writer.finish(index) + writer.done()
         # What the hop had said before it failed is out already and stays with the closing text.
         out = self._choices.get(index)
         if out is not None and not out.whole:
-            return self._seal(body, [])
+            return self._seal(body, mapped)
         self._close(index, out, text)
-        return self._seal(body, [self._withheld(index)])
+        return self._seal(body, [self._withheld(index), *mapped])

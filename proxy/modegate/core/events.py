@@ -115,6 +115,19 @@ class TurnWithheld:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerMapped:
+    """`answer/mapped`: what an answer that the provider keeps is called, and what is owed to it."""
+
+    step: StepId
+    client: str
+    """The id that the client saw, or that of its conversation."""
+    last: str
+    """The id of the last hop's answer, or the conversation again."""
+    owed: tuple[str, ...]
+    """Results of refused calls as JSON, to be sent in front of what goes on from there."""
+
+
+@dataclass(frozen=True, slots=True)
 class Option:
     """One answer that a person may give."""
 
@@ -208,6 +221,7 @@ Event = (
     | RequestHeaderDelta
     | CallJudged
     | TurnWithheld
+    | AnswerMapped
     | ApprovalAsked
     | ApprovalDelivered
     | ApprovalDetached
@@ -224,6 +238,7 @@ TYPES: dict[str, type[Any]] = {
     "request/header-delta": RequestHeaderDelta,
     "call/judged": CallJudged,
     "turn/withheld": TurnWithheld,
+    "answer/mapped": AnswerMapped,
     "approval/asked": ApprovalAsked,
     "approval/delivered": ApprovalDelivered,
     "approval/detached": ApprovalDetached,

@@ -103,6 +103,7 @@ class Exchange:
                 return self._asking.untouched(self._standing)
             self._gate = Gate(self._step.step, self._asking.call_ids)
             self._closing.place = self._asking.place
+            self._closing.naming.kept = self._asking.kept
             return [*self._asking.moved_on(self._standing), *self._call(self._standing)]
         except ModegateError as error:
             return self._fail(error)
@@ -115,6 +116,11 @@ class Exchange:
         ok = 200 <= status < 300
         if later and not (ok and streamed is isinstance(self._closing.first, StreamedHop)):
             return self._give_up()
+        taken = self._asking.taken() if ok and not self._step.counts else []
+        return [*taken, *self._head(status, lines, streamed=streamed)]
+
+    def _head(self, status: int, lines: Headers, *, streamed: bool) -> list[Effect]:
+        later, ok = self._closing.hops > 0, 200 <= status < 300
         coding = headers.get_one(lines, b"content-encoding") or b""
         if self._relay or status >= 400 or (self._lenient and (not ok or coding)):
             self._relay = True

@@ -15,6 +15,7 @@ import msgspec
 from modegate.core import approvals
 from modegate.core.events import (
     VERSION,
+    AnswerMapped,
     ApprovalAnswered,
     ApprovalAsked,
     ApprovalClosed,
@@ -38,6 +39,9 @@ MAX_LANES = 256
 
 MAX_WITHHELD = 1_000
 """Withheld turns kept; agents compact long before."""
+
+MAX_MAPPED = 1_000
+"""Answers kept of which the client knows another id; agents go on from the newest."""
 
 BINDING = ("mode/", "approval/", "turn/", "answer/")
 """An unknown event of these kinds could carry a rule, so it makes the session unreadable."""
@@ -68,6 +72,8 @@ class State:
     opened: SessionOpen | None = None
     lanes: Mapping[Lane, Header] = field(default_factory=dict)
     withheld: tuple[TurnWithheld, ...] = ()
+    mapped: Mapping[str, AnswerMapped] = field(default_factory=dict)
+    """By the id that the client knows."""
     approvals: Mapping[str, approvals.Approval] = field(default_factory=dict)
     """Open questions, and the last settled ones, by id."""
     notices: tuple[NoticeGiven, ...] = ()
@@ -129,6 +135,15 @@ def _withheld(state: State, _record: Record, event: TurnWithheld) -> State:
     return replace(state, withheld=(*state.withheld, event)[-MAX_WITHHELD:])
 
 
+def _mapped(state: State, _record: Record, event: AnswerMapped) -> State:
+    mapped = {name: one for name, one in state.mapped.items() if name != event.client}
+    if event.client != event.last or event.owed:
+        mapped[event.client] = event
+    while len(mapped) > MAX_MAPPED:
+        del mapped[next(iter(mapped))]
+    return replace(state, mapped=mapped)
+
+
 def _asked(state: State, record: Record, event: ApprovalAsked) -> State:
     if event.id in state.approvals:
         return state
@@ -175,6 +190,7 @@ TRANSITIONS: dict[type[Any], Callable[[State, Record, Any], State]] = {
     RequestHeaderDelta: _header_delta,
     CallJudged: _judged,
     TurnWithheld: _withheld,
+    AnswerMapped: _mapped,
     ApprovalAsked: _asked,
     ApprovalDelivered: _settle,
     ApprovalDetached: _settle,
@@ -206,7 +222,7 @@ def fold_all(records: Iterable[Record], state: State | None = None) -> State:
 
 
 _decode_state = msgspec.json.Decoder(State).decode
-CHECKPOINT_VERSION = 2
+CHECKPOINT_VERSION = 3
 """Part of the key under which a checkpoint is stored, so that a changed `State` folds from the start."""
 
 

@@ -15,6 +15,7 @@ from modegate.core.events import (
     NAMES,
     TYPES,
     VERSION,
+    AnswerMapped,
     ApprovalAnswered,
     ApprovalAsked,
     ApprovalClosed,
@@ -115,6 +116,10 @@ EXAMPLES: dict[str, tuple[Event, dict[str, Any]]] = {
             ],
         },
     ),
+    "answer/mapped": (
+        AnswerMapped(StepId("s"), "resp_1", "resp_2", ('{"a":1}',)),
+        {"step": "s", "client": "resp_1", "last": "resp_2", "owed": ['{"a":1}']},
+    ),
     "approval/asked": (
         ApprovalAsked(
             "mg-perm-1",
@@ -201,6 +206,7 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
         TEXT,
         TEXT,
     ),
+    st.builds(AnswerMapped, TEXT.map(StepId), TEXT, TEXT, st.lists(TEXT, max_size=2).map(tuple)),
     st.builds(TurnWithheld, TEXT.map(StepId), TEXT, TEXT, st.lists(HOPS, max_size=2).map(tuple)),
     st.builds(
         ApprovalAsked,

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from modegate.core.events import (
     VERSION,
+    AnswerMapped,
     CallJudged,
     Event,
     ModeSet,
@@ -23,6 +24,7 @@ from modegate.core.events import (
 from modegate.core.fold import (
     BINDING,
     MAX_LANES,
+    MAX_MAPPED,
     MAX_WITHHELD,
     TRANSITIONS,
     Header,
@@ -69,6 +71,10 @@ def withheld(n: int) -> TurnWithheld:
     return TurnWithheld(StepId(f"s{n}"), "b", "a", ())
 
 
+def mapped(client: str, last: str, *, owed: bool = False) -> AnswerMapped:
+    return AnswerMapped(StepId("s"), client, last, ("{}",) if owed else ())
+
+
 LANES = st.sampled_from(["a", "b", "c"]).map(Lane)
 TOOLS = st.lists(st.sampled_from(["x", "y", "z"]).map(ToolName), max_size=3, unique=True).map(tuple)
 EVENTS: st.SearchStrategy[Event] = st.one_of(
@@ -78,6 +84,7 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.builds(RequestHeaderDelta, LANES, st.just("plan"), st.just("p"), TOOLS, TOOLS, st.just("s")),
     st.just(judged()),
     st.builds(withheld, st.integers(0, 9)),
+    st.builds(mapped, st.sampled_from("ab"), st.sampled_from("ab"), owed=st.booleans()),
     st.builds(Unknown, st.sampled_from(["note/x", "mode/x", ""]), st.just(VERSION)),
 )
 LOGS = st.lists(
@@ -164,6 +171,20 @@ def test_of_too_many_lanes_the_one_longest_unchanged_is_forgotten() -> None:
 def test_withheld_turns_are_kept_in_order_and_within_a_bound() -> None:
     events = [withheld(n) for n in range(MAX_WITHHELD + 2)]
     assert fold_all(log(*events)).withheld == tuple(events[2:])
+
+
+def test_an_answer_is_known_by_the_last_that_was_said_of_it() -> None:
+    events = (mapped("a", "b"), mapped("c", "c", owed=True), mapped("a", "d"))
+    assert {name: one.last for name, one in fold_all(log(*events)).mapped.items()} == {
+        "a": "d",
+        "c": "c",
+    }
+    assert list(fold_all(log(*events, mapped("c", "c"))).mapped) == ["a"], (
+        "nothing is owed any more"
+    )
+    many = [mapped(f"a{n}", "b") for n in range(MAX_MAPPED + 2)]
+    kept = list(fold_all(log(*many)).mapped)
+    assert (kept[0], len(kept)) == ("a2", MAX_MAPPED)
 
 
 @pytest.mark.parametrize("kind", BINDING)

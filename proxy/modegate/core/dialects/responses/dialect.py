@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from modegate.core.dialects.base import Assembled, Found, Item, Refused
-from modegate.core.dialects.responses import edit, history, restore
+from modegate.core.dialects.responses import edit, history, kept, restore
 from modegate.core.dialects.responses.items import ResponsesRead
 from modegate.core.dialects.responses.request import ResponsesRequest
 from modegate.core.dialects.responses.stream import ResponsesStreamReader
 from modegate.core.dialects.responses.whole import ResponsesWhole
 from modegate.core.dialects.responses.write import ResponsesStreamWriter
 from modegate.core.errors import DialectName
+from modegate.core.events import AnswerMapped
+from modegate.core.keeping import Kept
 from modegate.core.standing import Standing
 
 
@@ -63,6 +65,26 @@ class ResponsesDialect:
     ) -> bytes:
         """Put withheld exchanges back, and notices behind the items with these indices."""
         return restore.restore(request, found, notices)
+
+    def kept(self, request: ResponsesRequest) -> Kept | None:
+        """Tell where the answer to a request is kept; None if it is not."""
+        return kept.kept(request)
+
+    def goes_on_from(self, request: ResponsesRequest) -> str:
+        """Give the id of the answer or the conversation that a request goes on from; empty for none."""
+        return kept.goes_on_from(request)
+
+    def go_on(self, request: ResponsesRequest, mapped: AnswerMapped) -> bytes:
+        """Let a request go on from the last hop, with the results that are owed in front."""
+        return kept.go_on(request, mapped)
+
+    def answer_id(self, choice: ResponsesRead) -> str:
+        """Give the id under which a hop's answer is kept; empty if it is not."""
+        return "" if choice.finish == "failed" else choice.id
+
+    def owed(self, refused: Sequence[Refused]) -> tuple[str, ...]:
+        """Give the results of refused calls as JSON, as a later request holds them."""
+        return kept.owed(refused)
 
     def newest_is_user(self, request: ResponsesRequest) -> bool:
         """Tell whether the history ends with a message of the user."""

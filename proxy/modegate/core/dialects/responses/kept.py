@@ -1,0 +1,55 @@
+"""Responses that the provider keeps: by their ids, or in a conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from modegate.core.dialects.base import Refused
+from modegate.core.dialects.responses.edit import insert_items
+from modegate.core.dialects.responses.history import answer_json
+from modegate.core.dialects.responses.request import ResponsesRequest
+from modegate.core.events import AnswerMapped
+from modegate.core.keeping import Kept
+from modegate.core.spans import Edit, apply
+
+
+def kept(request: ResponsesRequest) -> Kept | None:
+    """Tell where the answer to a request is kept: in its conversation, or unless `store` says no."""
+    conversation = _conversation(request)
+    if conversation:
+        return Kept(conversation)
+    return None if request.value("store") is False else Kept()
+
+
+def goes_on_from(request: ResponsesRequest) -> str:
+    """Give the id of the response or the conversation that a request goes on from; empty for none."""
+    previous = request.value("previous_response_id")
+    return previous if isinstance(previous, str) else _conversation(request)
+
+
+def _conversation(request: ResponsesRequest) -> str:
+    given = request.value("conversation")
+    name = given.get("id") if isinstance(given, dict) else given
+    return name if isinstance(name, str) else ""
+
+
+def go_on(request: ResponsesRequest, mapped: AnswerMapped) -> bytes:
+    """Let a request go on from the last hop, with the results that are owed in front."""
+    edits: list[Edit] = []
+    if mapped.last != mapped.client:
+        span = request.top["previous_response_id"]
+        edits.append(Edit(*span, msgspec.json.encode(mapped.last)))
+    if mapped.owed:
+        edits += insert_items(request, 0, ",".join(mapped.owed).encode())
+    return apply(request.body, edits)
+
+
+def owed(refused: Sequence[Refused]) -> tuple[str, ...]:
+    """Give the results of refused calls, under the ids that the provider knows."""
+    return tuple(
+        msgspec.json.encode(answer_json(one, one.call.id)).decode()
+        for one in refused
+        if not one.call.ran
+    )

@@ -1,0 +1,108 @@
+"""Answers that the provider keeps: which one a client means, and what is still owed to it.
+
+A step can have several hops, and so several answers at the provider; its client knows one of them. What
+goes on from there must go on from the last, and find a result for each call that was refused in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from modegate.core.dialects.base import ChoiceRead, Dialect, Refused
+from modegate.core.events import AnswerMapped
+from modegate.core.fold import State
+from modegate.core.ids import StepId
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Where the provider keeps the answer to a request."""
+
+    conversation: str = ""
+    """The conversation that it is added to; empty where an answer is known by its own id."""
+
+
+@runtime_checkable
+class KeepsAnswers(Protocol):
+    """A dialect whose provider may keep answers."""
+
+    def kept(self, request: Any) -> Kept | None:
+        """Tell where the answer to a request is kept; None if it is not."""
+        ...
+
+    def goes_on_from(self, request: Any) -> str:
+        """Give the id of the answer or the conversation that a request goes on from; empty for none."""
+        ...
+
+    def go_on(self, request: Any, mapped: AnswerMapped) -> bytes:
+        """Let a request go on from the last hop, with the results that are owed in front."""
+        ...
+
+    def answer_id(self, choice: Any) -> str:
+        """Give the id under which a hop's answer is kept; empty if it is not."""
+        ...
+
+    def owed(self, refused: Sequence[Refused]) -> tuple[str, ...]:
+        """Give the results of refused calls as JSON, as a later request holds them."""
+        ...
+
+
+def meant(dialect: Dialect, request: Any, state: State) -> AnswerMapped | None:
+    """Find what a request goes on from, if the client knows it otherwise or something is owed."""
+    if not state.mapped or not isinstance(dialect, KeepsAnswers):
+        return None
+    return state.mapped.get(dialect.goes_on_from(request))
+
+
+def go_on(dialect: Dialect, request: Any, mapped: AnswerMapped) -> bytes:
+    """Give the request as one that goes on from the last hop."""
+    if not isinstance(dialect, KeepsAnswers):
+        raise TypeError("this dialect's answers are not kept")
+    return dialect.go_on(request, mapped)
+
+
+def where_kept(dialect: Dialect, request: Any) -> Kept | None:
+    """Tell where the answer to a request is kept."""
+    return dialect.kept(request) if isinstance(dialect, KeepsAnswers) else None
+
+
+def settled(
+    step: StepId, kept: Kept | None, mapped: AnswerMapped | None
+) -> tuple[AnswerMapped, ...]:
+    """Give what is to be logged once a provider took what was owed to a conversation: it has it now.
+
+    What is owed to one answer stays so, as a client may go on from there again.
+    """
+    if mapped is None or kept is None or kept.conversation != mapped.client:
+        return ()
+    return (AnswerMapped(step, mapped.client, mapped.last, ()),)
+
+
+class Naming:
+    """What a step's client will know its answer by."""
+
+    def __init__(self, dialect: Dialect, step: StepId) -> None:
+        """Begin a step whose answer is not kept."""
+        self._dialect = dialect
+        self._step = step
+        self.kept: Kept | None = None
+
+    def event(
+        self, shown: ChoiceRead, last: ChoiceRead, refused: Sequence[Refused]
+    ) -> list[AnswerMapped]:
+        """Give what is to be logged of an answer; nothing where the client can go on from it as it is.
+
+        `shown` is the hop whose id the client saw, `last` the last one that came to an end, and `refused`
+        what was refused in that.
+        """
+        if self.kept is None or not isinstance(self._dialect, KeepsAnswers):
+            return []
+        name = self.kept.conversation
+        client = name or self._dialect.answer_id(shown)
+        end = name or self._dialect.answer_id(last)
+        owed = self._dialect.owed(refused)
+        if not client or not end or (client == end and not owed):
+            return []
+        return [AnswerMapped(self._step, client, end, owed)]
