@@ -571,7 +571,7 @@ def test_the_answer_does_not_depend_on_how_the_bytes_came(speech: Speech) -> Non
     body, requests = told(whole)
     assert told(bytewise) == (body, requests)
     longest = max(len(speech.reply(turn, requests[0]).body) for turn in STORY)
-    for place in range(1, longest, 1 + longest // 200):
+    for place in range(1, longest, 1 + longest // 80):
         assert told(cut_at(place)) == (body, requests)
 
 
