@@ -1,0 +1,82 @@
+"""How states look in ACP: both spellings, a mode that is gone, rows of sessions."""
+
+from __future__ import annotations
+
+import pytest
+
+from modegate.core.approvals import Approval
+from modegate.core.events import ApprovalAsked
+from modegate.core.fold import State
+from modegate.core.ids import CallId, Lane, ModeId, Seq, SessionId, StepId, ToolName
+from modegate.core.policy import Mode, Policy
+from modegate_acp import render
+from modegate_acp.quirks import Peer, peer
+
+MODES = (
+    Mode(ModeId("plan"), "Plan", "Look.", "", ()),
+    Mode(ModeId("free"), "Free", "", "", ()),
+)
+POLICY = Policy("p", {mode.id: mode for mode in MODES})
+STATE = State(Seq(7), ModeId("plan"), Seq(5))
+
+
+def test_modes() -> None:
+    default = {"id": "default", "name": "Default", "description": render.DEFAULT_DESCRIPTION}
+    assert render.modes(POLICY, STATE) == {
+        "currentModeId": "plan",
+        "availableModes": [
+            default,
+            {"id": "plan", "name": "Plan", "description": "Look."},
+            {"id": "free", "name": "Free"},
+        ],
+    }
+
+
+def test_options() -> None:
+    (option,) = render.options(POLICY, STATE)
+    assert option["currentValue"] == "plan"
+    assert option["options"][1:] == [
+        {"value": "plan", "name": "Plan", "description": "Look."},
+        {"value": "free", "name": "Free"},
+    ]
+
+
+def test_a_mode_that_is_gone_is_still_the_current_one() -> None:
+    gone = State(Seq(7), ModeId("old"), Seq(5))
+    shown = render.modes(POLICY, gone)
+    assert shown["currentModeId"] == "old"
+    assert shown["availableModes"][-1]["id"] == "old"
+
+
+@pytest.mark.parametrize(
+    ("client", "has"), [(Peer(), True), (peer("JetBrains.IDEA", "2026.1"), False)]
+)
+def test_what_answers_carry(client: Peer, has: bool) -> None:
+    shown = render.session(POLICY, STATE, client)
+    assert shown["_meta"] == {"modegate/seq": 7}
+    assert ("configOptions" in shown) is has
+
+
+def test_a_call_is_told_from_a_plan() -> None:
+    place = (StepId("s"), Lane("l"), CallId("c"), ToolName("fetch"))
+    call = render.tool_call(Approval(ApprovalAsked("q", *place, "ask", '{"a":1}', (), 0)))
+    plan = render.tool_call(Approval(ApprovalAsked("q", *place, "exit", "# P", (), 0)))
+    assert (call["title"], call["kind"]) == ("Run fetch?", "other")
+    assert call["rawInput"] == {"tool": "fetch", "arguments": '{"a":1}'}
+    assert (plan["kind"], plan["rawInput"]) == ("switch_mode", {"plan": "# P"})
+    for one in (call, plan):
+        assert one["content"][0]["type"] == "content"
+        assert one["content"][0]["content"]["type"] == "text"
+
+
+def test_rows() -> None:
+    row = render.listed(SessionId("s"), "/w", "agent/1", 1_700_000_000_123, STATE)
+    assert row == {
+        "sessionId": "s",
+        "cwd": "/w",
+        "title": "s (agent/1)",
+        "updatedAt": "2023-11-14T22:13:20.123Z",
+        "_meta": {"modegate/mode": "plan", "modegate/seq": 7},
+    }
+    unknown = render.listed(SessionId("s"), "/w", "", 0, None)
+    assert (unknown["title"], unknown["_meta"]) == ("s", {"modegate/mode": None})
