@@ -12,6 +12,7 @@ from typing import Any
 from support.raw_upstream import Act, Piece, Received, chunked, whole
 
 THOUGHT, TEXT, SIGNATURE = "Let me see.", "Hello you", "c2lnbmVk"
+DONE = "Done."
 CALLS = [("read", {"path": "a"}), ("grep", {"q": "b"})]
 USAGE = (14, 42)
 """Tokens in, cached ones included, and out."""
@@ -47,9 +48,11 @@ def error(status: int) -> Sequence[Piece]:
     return whole(json.dumps(said).encode(), status, headers)
 
 
-def plain(text: str) -> Sequence[Piece]:
-    """Answer with a text, whole, as Gemini does."""
-    return whole(json.dumps(_gemini([{"text": text}], "STOP")).encode())
+def done(request: Received) -> Sequence[Piece]:
+    """Say that all is done, as Gemini does."""
+    data = json.dumps(_gemini([{"text": DONE}], "STOP")).encode()
+    streamed = b"streamGenerateContent" in request.target
+    return chunked(b"data: %b\r\n\r\n" % data) if streamed else whole(data)
 
 
 def _anthropic_message() -> dict[str, Any]:

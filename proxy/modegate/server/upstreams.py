@@ -46,8 +46,12 @@ class _Client:
 class Picked:
     """The upstream of one request, with what modegate adds for it."""
 
-    def __init__(self, upstream: Upstream, dialect: DialectName, given: Added) -> None:
+    def __init__(
+        self, upstream: Upstream, dialect: DialectName, given: Added, *, stores: bool = True
+    ) -> None:
         """Take the upstream, and the API that the request belongs to."""
+        self.stores = stores
+        """Whether an answer can be stored there, for later requests to refer to."""
         self._upstream = upstream
         self._dialect = dialect
         self._added = given
@@ -122,7 +126,8 @@ class Upstreams:
         client = self._clients[name]
         client.steps += 1
         try:
-            yield Picked(client.upstream, dialect, client.added)
+            stores = not client.spec.litellm
+            yield Picked(client.upstream, dialect, client.added, stores=stores)
         finally:
             client.steps -= 1
             if client.retired:

@@ -22,6 +22,7 @@ from modegate.core.translated import (
     renamed,
     responses_object,
     told,
+    unstored,
 )
 
 
@@ -105,6 +106,21 @@ def test_the_model_is_renamed_and_nothing_else(body: bytes, expected: bytes) -> 
 def test_a_body_that_cannot_be_read_cannot_be_renamed() -> None:
     with pytest.raises(BadRequest):
         renamed(b"{", "anthropic/x")
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b'{ "input":1}', b'{"store":false, "input":1}'),
+        (b" {}", b' {"store":false}'),
+        (b'{"a":1.0, "store" : true }', b'{"a":1.0, "store" : false }'),
+        (b'{"store":null,"store":true}', b'{"store":false,"store":false}'),
+        (b"[1]", b"[1]"),
+        (b"{", b"{"),
+    ],
+)
+def test_nothing_is_asked_to_be_stored(body: bytes, expected: bytes) -> None:
+    assert unstored(body) == expected
 
 
 def test_a_chat_completion_keeps_what_the_dialect_knows() -> None:

@@ -145,12 +145,12 @@ def got_chat(content: bytes, *, streamed: bool) -> Got:
 
 
 def got_responses(content: bytes, *, streamed: bool) -> Got:
-    got, response = Got(), None if streamed else json.loads(content)
+    got, response, deltas = Got(), None if streamed else json.loads(content), ""
     done: dict[int, dict[str, Any]] = {}
     for number, event in enumerate(events(content) if streamed else []):
         assert event["sequence_number"] == number
         if event["type"] == "response.output_text.delta":
-            got.text += event["delta"]
+            deltas += event["delta"]
         elif event["type"] == "response.output_item.done":
             done[event["output_index"]] = event["item"]
         elif event["type"] == "response.completed":
@@ -164,12 +164,12 @@ def got_responses(content: bytes, *, streamed: bool) -> Got:
         if item["type"] == "reasoning":
             got.thought += "".join(part["text"] for part in item["summary"])
         elif item["type"] == "message":
-            assert got.text in ("", item["content"][0]["text"])
-            got.text = item["content"][0]["text"]
+            got.text += item["content"][0]["text"]
         else:
             assert item["type"] == "function_call"
             got.ids.append(item["call_id"])
             got.calls.append((item["name"], json.loads(item["arguments"])))
+    assert not streamed or got.text == deltas
     got.finish = response["status"]
     got.usage = (response["usage"]["input_tokens"], response["usage"]["output_tokens"])
     return got
@@ -208,6 +208,7 @@ def got_messages(content: bytes, *, streamed: bool) -> Got:
 
 GOT = {"chat": got_chat, "responses": got_responses, "messages": got_messages}
 FINISH = {"chat": "tool_calls", "responses": "completed", "messages": "tool_use"}
+CALM = {"chat": "stop", "responses": "completed", "messages": "end_turn"}
 PAIRS: list[tuple[DialectName, str]] = [
     ("chat", "anthropic/*"),
     ("chat", "gemini/*"),
@@ -592,13 +593,25 @@ async def test_messages_to_anthropic_are_not_translated(
 # The whole of it
 
 
+def without_schema(dialect: DialectName, name: str) -> dict[str, Any]:
+    tool = json.loads(json.dumps(TOOLS[dialect]).replace('"read"', f'"{name}"'))
+    assert isinstance(tool, dict)
+    return tool
+
+
+@SHAPES
+@pytest.mark.parametrize("dialect", PATHS)
 async def test_a_mode_holds_a_model_behind_litellm(
-    tmp_path: Path, library: Library, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    library: Library,
+    monkeypatch: pytest.MonkeyPatch,
+    dialect: DialectName,
+    streamed: bool,
 ) -> None:
     """Both calls are refused, the provider is asked again, and the client gets one answer without them."""
     monkeypatch.setenv("LITELLM_TEST_KEY", KEY)
     async with RawUpstream() as raw:
-        raw.enqueue(native.answer, native.plain("Done."))
+        raw.enqueue(native.answer, native.done)
         routes = f"""
 upstreams:
   gemini: {{litellm: "gemini/*", url: "{raw.base_url}", key: {{env: LITELLM_TEST_KEY}}}}
@@ -608,14 +621,16 @@ routes: [{{model: "gemini*", upstream: gemini}}]
         async with running(tmp_path, "http://127.0.0.1:9", policies=policies) as proxy:
             await proxy.set_mode("plan")
             async with client() as http:
-                tools = [TOOLS["chat"], {"type": "function", "function": {"name": "view"}}]
-                url = f"{proxy.base()}/chat/completions"
-                answer = await http.post(url, content=body("chat", tools=tools), timeout=40)
+                tools = [TOOLS[dialect], without_schema(dialect, "view")]
+                asking = body(dialect, tools=tools, stream=streamed)
+                url = proxy.base().removesuffix("/v1") + PATHS[dialect].decode()
+                answer = await http.post(url, content=asking, timeout=40)
             assert answer.status_code == 200, answer.text
-            message = answer.json()["choices"][0]["message"]
             log = await proxy.events()
-    assert not message.get("tool_calls")
-    assert message["content"].endswith("Done.")
+    got = GOT[dialect](answer.content, streamed=streamed)
+    assert (got.calls, got.finish) == ([], CALM[dialect])
+    assert got.text.startswith(native.TEXT)
+    assert got.text.endswith(native.DONE)
     first, second = (json.loads(asked.body) for asked in raw.requests)
     offered = [one["name"] for one in first["tools"][0]["function_declarations"]]
     assert offered == ["view"]
