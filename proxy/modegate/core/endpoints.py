@@ -27,6 +27,8 @@ class Kind(StrEnum):
     """How long a request of Messages would be."""
     INPUT_TOKENS = "input_tokens"
     """The same of Responses."""
+    COMPACT = "compact"
+    """Makes a history of Responses shorter."""
     HARMLESS = "harmless"
     """Gives a model no tools; passes in every mode."""
     OTHER = "other"
@@ -38,6 +40,7 @@ _DIALECTS: dict[Kind, DialectName] = {
     Kind.MESSAGES: "messages",
     Kind.COUNT_TOKENS: "messages",
     Kind.INPUT_TOKENS: "responses",
+    Kind.COMPACT: "responses",
 }
 
 
@@ -73,6 +76,7 @@ _GATED = {
     b"/messages": Kind.MESSAGES,
     b"/messages/count_tokens": Kind.COUNT_TOKENS,
     b"/responses/input_tokens": Kind.INPUT_TOKENS,
+    b"/responses/compact": Kind.COMPACT,
 }
 
 _SEGMENT = rb"[A-Za-z0-9_~@+:-](?:[A-Za-z0-9._~@+:-]|%3[Aa]|%40)*"

@@ -16,6 +16,7 @@ from pathlib import Path
 from modegate.core.approvals import WAITS, Waits
 from modegate.core.dialects.chat.dialect import ChatDialect
 from modegate.core.dialects.messages.dialect import MessagesDialect
+from modegate.core.dialects.responses.compact import CompactDialect
 from modegate.core.dialects.responses.dialect import ResponsesDialect
 from modegate.core.endpoints import Kind
 from modegate.core.errors import LogUnavailable
@@ -127,6 +128,7 @@ async def compose(
                 Kind.COUNT_TOKENS: messages,
                 Kind.RESPONSES: responses,
                 Kind.INPUT_TOKENS: responses,
+                Kind.COMPACT: CompactDialect(),
             },
             clock=clock,
             metrics=metrics,

@@ -19,6 +19,7 @@ from modegate.core.ids import fits_session_id
         (b"/messages", Kind.MESSAGES, "messages"),
         (b"/messages/count_tokens", Kind.COUNT_TOKENS, "messages"),
         (b"/responses/input_tokens", Kind.INPUT_TOKENS, "responses"),
+        (b"/responses/compact", Kind.COMPACT, "responses"),
     ],
     ids=lambda value: value.decode() if isinstance(value, bytes) else "",
 )
@@ -100,7 +101,6 @@ def test_b124_b125_harmless_endpoints(method: str, path: bytes) -> None:
         ("GET", b"/v1/responses"),
         ("GET", b"/v1/responses/r1"),
         ("DELETE", b"/v1/responses/r1"),
-        ("POST", b"/v1/responses/compact"),
         ("POST", b"/v1/messages/batches"),
         ("POST", b"/v1/completions"),
         ("POST", b"/v1/images/generations"),

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from modegate.core.dialects.responses import answer
+from modegate.core.dialects.responses.answer import check_keys
 from modegate.core.dialects.responses.items import ItemCall, Out, ResponsesRead, call_of, type_of
 from modegate.core.dialects.responses.output import (
     found,
@@ -24,13 +25,14 @@ from modegate.core.spans import apply, elements, without_lone_surrogates
 class ResponsesWhole:
     """One body, read; written again without what was not released."""
 
-    def __init__(self, body: bytes) -> None:
-        """Read it.
+    def __init__(self, body: bytes, *, history: bool = False) -> None:
+        """Read it; with `history`, messages of any role may be in it.
 
         Raises:
             AnswerUnreadable: it cannot be read with no doubt left.
         """
         self._body = body
+        self._history = history
         self._value = answer.parse_event(body)
         usage = self._value.get("usage")
         self.usage: Mapping[str, Any] | None = usage if isinstance(usage, dict) else None
@@ -47,9 +49,13 @@ class ResponsesWhole:
         self._read.finish = answer.text_in(self._value, "status") or None
 
     def _take(self, item: dict[str, Any], raw: bytes) -> None:
-        call = call_of(item)
+        if self._history and item.get("type") == "message":
+            check_keys(item)
+            call, kind = None, "message"
+        else:
+            call, kind = call_of(item), type_of(item)
         name = answer.text_in(item, "id")
-        out = Out(len(self._read.outs), len(self._read.outs), type_of(item), name, call)
+        out = Out(len(self._read.outs), len(self._read.outs), kind, name, call)
         self._read.end(self._read.add(out), item, raw)
 
     def write(
