@@ -106,7 +106,7 @@ async def running(
             url = f"http://127.0.0.1:{listener.getsockname()[1]}"
             server = Server(create_app(composed.parts), drain=5.0, on_drain=composed.drain)
             async with asyncio.TaskGroup() as group:
-                group.create_task(serve_with(server, listener, composed.jobs))
+                group.create_task(serve_with(server, [listener], composed.jobs))
                 try:
                     yield Running(url, folder, composed)
                 finally:
@@ -127,7 +127,9 @@ class Process:
 
 
 @contextlib.contextmanager
-def process(folder: Path, upstream: str, *, log: str | None = None) -> Iterator[Process]:
+def process(
+    folder: Path, upstream: str, *options: str, log: str | None = None
+) -> Iterator[Process]:
     """Start `modegate serve` and wait until it says where it listens."""
     policies = folder / "policies.yaml"
     if not policies.exists():
@@ -135,6 +137,7 @@ def process(folder: Path, upstream: str, *, log: str | None = None) -> Iterator[
     command = [sys.executable, "-m", "modegate", "serve", "--port", "0", "--upstream", upstream]
     command += ["--policies", str(policies), "--state-dir", str(folder / "state")]
     command += ["--log", log] if log else []
+    command += options
     environment = {**os.environ, "MODEGATE_CONTROL_TOKEN": TOKEN}
     with subprocess.Popen(command, stderr=subprocess.PIPE, env=environment) as started:
         assert started.stderr is not None
@@ -144,7 +147,12 @@ def process(folder: Path, upstream: str, *, log: str | None = None) -> Iterator[
             assert url.startswith("http://"), first + started.stderr.read().decode()
             yield Process(started, Running(url, folder))
         finally:
-            started.kill()
+            # Asked first, so that its workers end with it.
+            started.terminate()
+            try:
+                started.wait(10)
+            finally:
+                started.kill()
 
 
 async def exchange(port: int, request: bytes) -> bytes:

@@ -24,7 +24,7 @@ def _option(setting: Field[Any], annotation: Any) -> Callable[[Any], Any]:
         kind["callback"] = _words
     elif annotation is Path:
         kind["type"] = click.Path(path_type=Path)
-    elif annotation is int:
+    elif annotation in (int, int | None):
         kind["type"] = int
     elif all(isinstance(choice, str) for choice in get_args(annotation) or [None]):
         kind["type"] = click.Choice(get_args(annotation))
@@ -57,7 +57,7 @@ def serve(**given: Any) -> None:
               modegate serve --upstream http://localhost:11434/v1
               MODEGATE_LOG=redis://localhost modegate serve --policies policies.yaml
     """
-    from modegate.server.compose import run
+    from modegate.server.process import run
     from modegate.server.serving import StartFailed, TaskDied
     from modegate_acp import build
 

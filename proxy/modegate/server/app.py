@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from modegate.core.errors import LogUnavailable, ModegateError, UpgradeRequired, error_json
 from modegate.core.headers import is_upgrade
-from modegate.server.access import Access, Guard, Sites
+from modegate.server.access import Access, Guard, Sites, problem
 from modegate.server.control import Control, PolicySource, on_error
 from modegate.server.eventlog import EventLog
 from modegate.server.http11 import WEBSOCKET_PATH
@@ -26,6 +26,9 @@ from modegate.server.metrics import Metrics
 
 RESERVED = frozenset({"acp", "control", "healthz", "readyz", "metrics"})
 """First segments of the paths that never go upstream."""
+
+PROBES = frozenset({"healthz", "readyz"})
+"""Those of them that are served on every address."""
 
 PING_S = 3.0
 """A store that takes longer is as good as gone; orchestrators give a probe little more."""
@@ -45,10 +48,49 @@ class Parts:
     acp: ASGIApp | None = None
 
 
-def create_app(parts: Parts) -> ASGIApp:
-    """Join the parts to the ASGI callable that a server runs. It has no lifespan of its own."""
-    proxy, own = parts.proxy, _own(parts)
+def create_app(parts: Parts, *, control_port: int | None = None) -> ASGIApp:
+    """Join the parts to the ASGI callable that a server runs. It has no lifespan of its own.
 
+    With `control_port`, what is for people is served on that port alone, and agents are not served there.
+    """
+    proxy, own = parts.proxy, _own(parts)
+    if control_port is None:
+        return _both(proxy, own, acp=parts.acp is not None)
+    agents, people = _both(proxy, _only_probes(own), acp=False), _only_people(own)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        at_control = (scope.get("server") or ("", 0))[1] == control_port
+        await (people if at_control else agents)(scope, receive, send)
+
+    return app
+
+
+def _only_probes(own: ASGIApp) -> ASGIApp:
+    """Serve agents nothing of what is for people."""
+    elsewhere = problem(404, "not_found", "this is served on modegate's control address")
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        segment = scope["path"].lstrip("/").partition("/")[0]
+        await (own if segment in PROBES else elsewhere)(scope, receive, send)
+
+    return app
+
+
+def _only_people(own: ASGIApp) -> ASGIApp:
+    elsewhere = problem(404, "not_found", "no requests of agents are served on the control address")
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket" and scope["path"] != WEBSOCKET_PATH:
+            await _refuse_websocket(scope, receive, send)
+        elif scope["type"] == "http" and not _is_reserved(scope["path"]):
+            await elsewhere(scope, receive, send)
+        else:
+            await own(scope, receive, send)
+
+    return app
+
+
+def _both(proxy: ASGIApp, own: ASGIApp, *, acp: bool) -> ASGIApp:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             if _is_reserved(scope["path"]):
@@ -57,7 +99,7 @@ def create_app(parts: Parts) -> ASGIApp:
                 await _UPGRADE_REFUSED(scope, receive, send)
             else:
                 await proxy(scope, receive, send)
-        elif scope["type"] == "websocket" and scope["path"] == WEBSOCKET_PATH and parts.acp:
+        elif scope["type"] == "websocket" and scope["path"] == WEBSOCKET_PATH and acp:
             await own(scope, receive, send)
         elif scope["type"] == "websocket":
             await _refuse_websocket(scope, receive, send)
@@ -81,8 +123,7 @@ class _UpgradeRefusal(Response):
             (b"content-type", b"application/json"),
             (b"content-length", str(len(self.body)).encode()),
             (b"upgrade", b"HTTP/1.1"),
-            (b"connection", b"upgrade"),
-            (b"connection", b"close"),
+            (b"connection", b"upgrade, close"),
         ]
 
 

@@ -18,17 +18,28 @@ from prometheus_client import (
 )
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 
 class Metrics:
     """The counters; whoever does a thing counts it."""
 
-    def __init__(self, registry: CollectorRegistry | None = None) -> None:
-        """Make all counters in one registry."""
-        self.registry = registry = registry or CollectorRegistry()
-        ProcessCollector(registry=registry)
-        PlatformCollector(registry=registry)
+    def __init__(self, *, workers: bool = False) -> None:
+        """Make all counters; with `workers`, the page adds up those of every worker.
+
+        What describes this process alone (its memory, its policy) is then that of the worker that answers.
+        """
+        self.registry = CollectorRegistry()
+        self._shared: CollectorRegistry | None = None
+        registry: CollectorRegistry | None = self.registry
+        if workers:
+            # Counters keep their values in files that all workers have; none is in a registry of its own.
+            self._shared = CollectorRegistry()
+            MultiProcessCollector(self._shared)
+            registry = None
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
         self.steps = Counter(
             "modegate_steps",
             "Steps (model requests of agents) by how they ended.",
@@ -60,8 +71,11 @@ class Metrics:
         self.registry.register(_Elsewhere(lost, generation, problems))
 
     def page(self) -> tuple[bytes, str]:
-        """Give the page and its content type."""
-        return generate_latest(self.registry), CONTENT_TYPE_PLAIN_0_0_4
+        """Give the page and its content type; of several workers what they all have counted."""
+        page = generate_latest(self.registry)
+        if self._shared is not None:
+            page += generate_latest(self._shared)
+        return page, CONTENT_TYPE_PLAIN_0_0_4
 
 
 class _Elsewhere(Collector):

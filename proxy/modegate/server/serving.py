@@ -56,8 +56,8 @@ class TaskDied(Exception):
     """A task that must run as long as the process has ended."""
 
 
-def bind(host: str, port: int) -> socket.socket:
-    """Open the listening socket.
+def bind(host: str, port: int, option: str = "--port") -> socket.socket:
+    """Open a listening socket; `option` is how another port is chosen.
 
     Raises:
         StartFailed: the address is taken or not of this machine.
@@ -68,7 +68,7 @@ def bind(host: str, port: int) -> socket.socket:
     except OSError as error:
         where = f"{host}:{port}"
         if error.errno == errno.EADDRINUSE:
-            why = f"{where} is in use; stop what listens there or choose another with --port"
+            why = f"{where} is in use; stop what listens there or choose another with {option}"
         else:
             why = f"cannot listen on {where}: {error.strerror or error}"
         raise StartFailed(f"Error: {why}") from error
@@ -177,7 +177,9 @@ class Job:
     """Makes `run` finish its work and return; without it the task is cancelled."""
 
 
-async def serve_with(server: Server, listener: socket.socket, jobs: Sequence[Job]) -> None:
+async def serve_with(
+    server: Server, listeners: Sequence[socket.socket], jobs: Sequence[Job]
+) -> None:
     """Serve until a signal comes; the jobs are ended after the last request.
 
     Raises:
@@ -198,7 +200,7 @@ async def serve_with(server: Server, listener: socket.socket, jobs: Sequence[Job
 
     async with asyncio.TaskGroup() as group:
         tasks = [(job, group.create_task(watched(job), name=job.name)) for job in jobs]
-        await server.serve(sockets=[listener])
+        await server.serve(sockets=list(listeners))
         ending = True
         for job, task in tasks:
             job.stop() if job.stop else task.cancel()

@@ -16,6 +16,8 @@ from urllib.parse import urlsplit
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["console", "json"]
 
+MAX_WORKERS = 256
+
 LOG_SCHEMES = ("sqlite", "redis", "rediss", "redis+sentinel", "rediss+sentinel")
 
 
@@ -64,6 +66,24 @@ class Settings:
 
     host: str = field(default="127.0.0.1", metadata=_about("Address to listen on."))
     port: int = field(default=8484, metadata=_about("Port to listen on; 0 takes a free one."))
+    control_host: str | None = field(
+        default=None,
+        metadata=_about(
+            "Address of the control API, ACP and metrics, where they have a port of their own.",
+            "that of --host",
+        ),
+    )
+    control_port: int | None = field(
+        default=None,
+        metadata=_about(
+            "Port on which alone the control API, ACP and metrics are served, so that agents can be kept "
+            "away from them.",
+            "that of --port",
+        ),
+    )
+    workers: int = field(
+        default=1, metadata=_about("Processes that serve; each core can keep one busy.")
+    )
     policies: Path = field(
         default_factory=default_policies,
         metadata=_about(
@@ -126,6 +146,13 @@ def _problems(settings: Settings) -> Iterator[str]:
         yield "host: must not be empty"
     if not 0 <= settings.port <= 65535:
         yield f"port: {settings.port} is not between 0 and 65535"
+    yield from _control_problems(settings)
+    yield from _outside_problems(settings)
+
+
+def _outside_problems(settings: Settings) -> Iterator[str]:
+    if not 1 <= settings.workers <= MAX_WORKERS:
+        yield f"workers: {settings.workers} is not between 1 and {MAX_WORKERS}"
     scheme, _, rest = settings.log.partition(":")
     if scheme not in LOG_SCHEMES or not rest:
         yield f"log: {_shown(settings.log)!r} is none of sqlite:PATH, redis://…, rediss://…, redis+sentinel://…"
@@ -142,6 +169,17 @@ def _problems(settings: Settings) -> Iterator[str]:
         yield f"log_level: {settings.log_level!r} is none of {', '.join(get_args(LogLevel))}"
     if settings.log_format not in get_args(LogFormat):
         yield f"log_format: {settings.log_format!r} is none of {', '.join(get_args(LogFormat))}"
+
+
+def _control_problems(settings: Settings) -> Iterator[str]:
+    port = settings.control_port
+    if port is None:
+        if settings.control_host is not None:
+            yield "control_host: needs control_port, or control is served where agents are"
+    elif not 0 <= port <= 65535:
+        yield f"control_port: {port} is not between 0 and 65535"
+    elif port and port == settings.port:
+        yield f"control_port: {port} is the port of agents; leave it out to serve both there"
 
 
 def _upstream_problem(upstream: str) -> str | None:

@@ -196,7 +196,7 @@ async def test_B118_a_websocket_is_refused_and_the_connection_closed(
     head, _, body = raw.partition(b"\r\n\r\n")
     lines = head.lower().split(b"\r\n")
     assert lines[0].startswith(b"http/1.1 426")
-    assert b"connection: close" in lines
+    assert b"connection: upgrade, close" in lines
     assert b'"code":"upgrade_required"' in body
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from modegate.server.clock import SystemClock
-from modegate.server.compose import banner, compose
+from modegate.server.compose import compose
 from modegate.server.policies import Policies
+from modegate.server.process import banner
 from modegate.server.serving import StartFailed
 from modegate.server.settings import Settings
 
@@ -99,6 +100,6 @@ def test_the_operator_is_told_and_secrets_are_not(
     tmp_path: Path, given: dict[str, Any], told: str
 ) -> None:
     settings = settings_in(tmp_path, **given)
-    text = banner(settings, 99, Policies.load(settings.policies, SystemClock()))
+    text = banner(settings, (99, 98), Policies.load(settings.policies, SystemClock()))
     assert told in text
     assert "hidden-word" not in text

@@ -87,7 +87,7 @@ async def test_a_request_that_outlasts_the_drain_is_cut_off() -> None:
     drained = asyncio.Event()
     server = Server(endless, drain=0.01, on_drain=drained.set)
     async with asyncio.TaskGroup() as group:
-        serving = group.create_task(serve_with(server, listener, []))
+        serving = group.create_task(serve_with(server, [listener], []))
         request = b"GET /v1/x HTTP/1.1\r\nHost: localhost\r\n\r\n"
         group.create_task(exchange(listener.getsockname()[1], request))
         await started.wait()
@@ -116,7 +116,7 @@ async def test_a_signal_ends_the_server_and_nothing_else(number: signal.Signals)
 
     server = Server(echo, drain=1, on_drain=lambda: None, on_start=tell)
     async with asyncio.TaskGroup() as group:
-        serving = group.create_task(serve_with(server, bind("127.0.0.1", 0), [Job("job", job)]))
+        serving = group.create_task(serve_with(server, [bind("127.0.0.1", 0)], [Job("job", job)]))
         await running.wait()
         await ready.wait()
         os.kill(os.getpid(), number)
@@ -145,7 +145,7 @@ async def test_the_server_ends_when_a_job_does(
 ) -> None:
     server = Server(echo, drain=1, on_drain=lambda: None)
     with pytest.raises(TaskDied, match=f"the recorder ended: {reason}"):
-        await serve_with(server, bind("127.0.0.1", 0), [Job("the recorder", job)])
+        await serve_with(server, [bind("127.0.0.1", 0)], [Job("the recorder", job)])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,148 @@
+"""From settings to a process that serves: what it listens on, what it tells the operator, its end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from socket import socket
+from urllib.parse import urlsplit
+
+from modegate import __version__
+from modegate.core.errors import LogUnavailable
+from modegate.server import logs
+from modegate.server.access import WILDCARDS
+from modegate.server.app import create_app
+from modegate.server.compose import Composed, check_start, compose
+from modegate.server.extension import Extend
+from modegate.server.policies import Policies
+from modegate.server.printable import printable
+from modegate.server.serving import Server, bind, new_event_loop, serve_with, tune_malloc
+from modegate.server.settings import Settings
+from modegate.server.token_file import TOKEN_FILE
+from modegate.server.workers import WORKER, supervise
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """The sockets that are listened on."""
+
+    agents: socket
+    control: socket | None = None
+    """None: what is for people is served to everyone who reaches the agents' address."""
+
+    @property
+    def port(self) -> int:
+        """Where agents are served."""
+        return int(self.agents.getsockname()[1])
+
+    @property
+    def control_port(self) -> int | None:
+        """Where people are served, if not at the same."""
+        return None if self.control is None else int(self.control.getsockname()[1])
+
+    def all(self) -> list[socket]:
+        """Give every socket."""
+        return [self.agents, *([self.control] if self.control else ())]
+
+
+@contextmanager
+def listening(settings: Settings) -> Iterator[Addresses]:
+    """Bind all addresses and let go of them at the end.
+
+    Raises:
+        StartFailed: one is taken, or not of this machine.
+    """
+    with ExitStack() as stack:
+        agents = stack.enter_context(bind(settings.host, settings.port))
+        control = None
+        if settings.control_port is not None:
+            host = settings.control_host or settings.host
+            control = stack.enter_context(bind(host, settings.control_port, "--control-port"))
+        yield Addresses(agents, control)
+
+
+def run(settings: Settings, *, acp: Extend | None = None) -> None:
+    """Serve until SIGTERM or SIGINT; `acp` as in `compose`.
+
+    Raises:
+        StartFailed: the process cannot start.
+        TaskDied: it had to end.
+    """
+    logs.configure(settings.log_level, settings.log_format)
+    with listening(settings) as addresses:
+        if settings.workers == 1:
+            work(settings, addresses, acp)
+            return
+        # What is wrong with the settings is said once and not by every worker.
+        drain = check_start(settings)
+        supervise(work, (settings, addresses, acp), settings.workers, drain=drain)
+
+
+def work(settings: Settings, addresses: Addresses, acp: Extend | None) -> None:
+    """Serve on sockets that are bound already: the whole process, or one of its workers."""
+    logs.configure(settings.log_level, settings.log_format)
+    tune_malloc()
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(_serve(settings, addresses, acp))
+
+
+async def _serve(settings: Settings, addresses: Addresses, acp: Extend | None) -> None:
+    async with compose(settings, acp=acp) as composed:
+        server = Server(
+            create_app(composed.parts, control_port=addresses.control_port),
+            drain=composed.policies.current.limits.drain,
+            on_drain=composed.drain,
+            on_start=lambda: _tell(settings, addresses, composed),
+        )
+        await serve_with(server, addresses.all(), composed.jobs)
+
+
+async def _tell(settings: Settings, addresses: Addresses, composed: Composed) -> None:
+    if os.environ.get(WORKER, "1") == "1":
+        ports = (addresses.port, addresses.control_port or addresses.port)
+        sys.stderr.write(banner(settings, ports, composed.policies))
+        sys.stderr.flush()
+        if settings.host in WILDCARDS:
+            logger.warning("everyone who reaches port %d can send requests here", addresses.port)
+    try:
+        await composed.parts.log.ping()
+    except LogUnavailable as error:
+        logger.warning("the log does not answer yet, so no request is served: %s", error)
+
+
+def banner(settings: Settings, ports: tuple[int, int], policies: Policies) -> str:
+    """Give what an operator needs to know at the start; `ports` are those of agents and of control."""
+    base = _base(settings.host, ports[0])
+    control = _base(settings.control_host or settings.host, ports[1])
+    modes = ", ".join(policies.current.modes) or "none"
+    token = "MODEGATE_CONTROL_TOKEN" if settings.control_token else settings.state_dir / TOKEN_FILE
+    rows = {
+        "agents": f"{base}/s/SESSION/v1 (as base URL; Anthropic clients: {base}/s/SESSION)",
+        "control": f"{control}/control/v1 (token in {token})",
+        "acp": f"{control}/acp (the same token; or start `modegate acp` from an editor)",
+        "policy": f"{settings.policies} ({policies.current.hash}; modes: {modes})",
+        "log": _without_credentials(settings.log),
+        "upstream": settings.upstream or "the OpenAI and Anthropic APIs, with clients' credentials",
+    }
+    if settings.workers > 1:
+        rows["workers"] = str(settings.workers)
+    lines = [f"modegate {__version__} on {base}"]
+    lines += [printable(f"  {name:<9} {text}") for name, text in rows.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _base(host: str, port: int) -> str:
+    name = "localhost" if host in WILDCARDS else host
+    return f"http://{f'[{name}]' if ':' in name else name}:{port}"
+
+
+def _without_credentials(url: str) -> str:
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl() if "@" in url else url

@@ -1,0 +1,133 @@
+"""Several processes on the same sockets: started, watched, started again if they die, and ended together.
+
+Each is a whole proxy; what they must agree on is in the event log. Their metrics are added up by
+prometheus_client's multiprocess mode, in files of a folder that lives as long as they do.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
+from types import FrameType
+from typing import Any
+
+from modegate.server.serving import StartFailed
+
+WORKER = "MODEGATE_WORKER"
+"""The number of a worker, from 1, in its environment; set here and by nobody else."""
+
+METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+
+YOUNG_S = 5.0
+"""A worker that ends by itself before it is that old could not start, and its like could not either."""
+
+SLACK_S = 10.0
+"""What a worker gets to end in, beyond the drain, before it is killed."""
+
+logger = logging.getLogger(__name__)
+
+
+def supervise(
+    work: Callable[..., None], arguments: tuple[Any, ...], count: int, *, drain: float
+) -> None:
+    """Keep `count` workers running until SIGTERM or SIGINT, then end them; `drain` in seconds.
+
+    Raises:
+        StartFailed: a worker ended while it was young, which has said why by itself.
+    """
+    with tempfile.TemporaryDirectory(prefix="modegate-metrics-") as folder:
+        os.environ[METRICS_FOLDER] = folder
+        _Workers(work, arguments, drain).run(count)
+
+
+class _Workers:
+    def __init__(self, work: Callable[..., None], arguments: tuple[Any, ...], drain: float) -> None:
+        self._context = multiprocessing.get_context("spawn")
+        self._work = work
+        self._arguments = arguments
+        self._drain = drain
+        self._running: dict[int, tuple[BaseProcess, float]] = {}
+        self._ending = False
+
+    def run(self, count: int) -> None:
+        with self._signals():
+            for number in range(1, count + 1):
+                self._start(number)
+            try:
+                while self._running:
+                    self._watch()
+            finally:
+                self._end()
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        def end(number: int, _frame: FrameType | None) -> None:
+            # A second signal cuts off what still drains, as in a process of its own.
+            self._ending = True
+            for process, _ in self._running.values():
+                if process.pid is not None:
+                    os.kill(process.pid, number)
+
+        taken = (signal.SIGINT, signal.SIGTERM)
+        before = {number: signal.signal(number, end) for number in taken}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _start(self, number: int) -> None:
+        os.environ[WORKER] = str(number)
+        process = self._context.Process(
+            target=_run, args=(self._work, self._arguments), name=f"modegate worker {number}"
+        )
+        process.start()
+        self._running[number] = (process, time.monotonic())
+
+    def _watch(self) -> None:
+        """Wait until a worker ends; start another in its place unless all are to end."""
+        # Not for ever, since a signal that came in between would be noticed only by the next end.
+        wait([process.sentinel for process, _ in self._running.values()], timeout=1.0)
+        for number, (process, began) in list(self._running.items()):
+            if process.exitcode is None:
+                continue
+            del self._running[number]
+            if self._ending:
+                continue
+            if time.monotonic() - began < YOUNG_S:
+                raise StartFailed(
+                    f"Error: worker {number} ended at once, with exit code {process.exitcode}"
+                )
+            logger.error(
+                "worker %d ended with exit code %s; starting another", number, process.exitcode
+            )
+            self._start(number)
+
+    def _end(self) -> None:
+        """End what still runs."""
+        until = time.monotonic() + self._drain + SLACK_S
+        for process, _ in self._running.values():
+            process.terminate()
+        for process, _ in self._running.values():
+            process.join(max(0.0, until - time.monotonic()))
+            if process.exitcode is None:
+                process.kill()
+                process.join()
+
+
+def _run(work: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    """Be a worker; why it could not start is for the operator to read."""
+    try:
+        work(*arguments)
+    except StartFailed as error:
+        for line in error.lines:
+            os.write(2, f"{line}\n".encode())
+        raise SystemExit(error.exit_code) from error
