@@ -9,8 +9,9 @@ from hypothesis import settings
 
 # The same examples in every run, so that a red run says something about the change; to look for new ones:
 # HYPOTHESIS_PROFILE=explore make test
-settings.register_profile("same", derandomize=True)
-settings.register_profile("explore", max_examples=500)
+# No deadline: an example that takes long says that the machine is busy.
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("explore", max_examples=500, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
