@@ -5,6 +5,7 @@
   refuse this and every later request.
 - `tool_addition` and `tool_removal` in a message change which tools there are from there on; an addition may
   hold a definition of its own. The same stand in the `tool_changes` of a `compaction` block, which is signed.
+- `mcp_tool_listing` in an answer is the list of a server's tools, which the API refuses without the server.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from modegate.core.dialects.body import Body
 from modegate.core.errors import BadRequest
 from modegate.core.spans import Edit, Span, without
 
-WORDS = (b"tool_reference", b"tool_addition", b"tool_removal", b"compaction")
+WORDS = (b"tool_reference", b"tool_addition", b"tool_removal", b"compaction", b"mcp_tool_listing")
 
 NOTHING_LEFT = msgspec.json.encode(
     {"type": "text", "text": "The tools that were named here cannot be used in this mode."}
@@ -149,6 +150,8 @@ def _list(
 def _block_stays(request: Body, block: Span, kind: str, stays: Stays) -> bool:
     if kind == "tool_reference":
         return stays.tool(_string(request, block, "tool_name"))
+    if kind == "mcp_tool_listing":
+        return stays.server(_string(request, block, "mcp_server_name"))
     if kind in ("tool_addition", "tool_removal"):
         definition = _definition(request, block)
         if definition is not None:

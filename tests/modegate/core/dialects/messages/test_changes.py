@@ -232,6 +232,14 @@ def test_where_the_provider_may_run_it_it_stays() -> None:
     assert sent(body, rules("read", "web_search", "mcp"))["messages"] == body["messages"]
 
 
+def test_the_list_of_a_servers_tools_goes_without_its_server() -> None:
+    listing = {"type": "mcp_tool_listing", "mcp_server_name": "s", "tools": []}
+    messages = [USER, {"role": "assistant", "content": [listing, TEXT]}]
+    gone = [USER, {"role": "assistant", "content": [TEXT]}]
+    assert sent(request("read", messages=messages))["messages"] == gone
+    assert sent(request("read", messages=messages), rules("read", "mcp"))["messages"] == messages
+
+
 def compaction(*blocks: Any) -> dict[str, Any]:
     one = {
         "type": "compaction",

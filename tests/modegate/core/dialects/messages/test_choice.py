@@ -54,3 +54,7 @@ def test_l4_a_key_that_stands_twice_is_refused(key: str) -> None:
     body = json.dumps(request("read", tool_choice={"type": "tool", "name": "read"}))
     twice = body.replace('"tool_choice": {', f'"tool_choice": {{"{key}": true, "{key}": false, ')
     assert "twice" in refused(twice.encode())
+
+
+def test_no_choice_stays_none() -> None:
+    assert "tool_choice" not in sent(request("read", "write"), LEAVE)

@@ -111,6 +111,24 @@ def test_a_list_in_which_all_tools_are_deferred_gets_one_that_is_not() -> None:
     assert names(sent(request("grep", late))) == ["grep", "read"]
 
 
+def test_an_mcp_server_goes_with_its_toolset() -> None:
+    entry = {"type": "url", "name": "docs", "url": "https://docs"}
+    toolset = {"type": "mcp_toolset", "mcp_server_name": "docs"}
+    got = sent(request("read", toolset, mcp_servers=[entry]))
+    assert names(got) == ["read"]
+    assert "mcp_servers" not in got
+
+
+def test_a_reference_goes_with_its_tool() -> None:
+    found = [
+        {"type": "tool_reference", "tool_name": name} for name in ("read", "write", "bash", "grep")
+    ]
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": found}
+    messages = [USER, CALLED, {"role": "user", "content": [result]}]
+    got = sent(request("read", tool("write", defer_loading=True), messages=messages))
+    assert got["messages"][2]["content"] == [{**result, "content": [found[0], found[3]]}]
+
+
 # The exit tool.
 
 

@@ -65,6 +65,12 @@ def test_keys_and_models_that_cannot_go_are_refused() -> None:
     )
 
 
+def test_servers_that_the_provider_asks_go_and_a_choice_among_nothing_too() -> None:
+    entry = {"type": "url", "name": "docs", "url": "https://docs"}
+    assert sent(request(mcp_servers=[entry], tool_choice={"type": "any"})) == request()
+    assert sent(request("read", mcp_servers=[entry])) == sent(request("read"))
+
+
 # Containers.
 
 

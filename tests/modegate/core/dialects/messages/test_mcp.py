@@ -136,3 +136,15 @@ def test_changes_of_a_server_that_stays_stay() -> None:
     listed = toolset("docs", **ONLY, configs={"find": {}})
     body = request("read", listed, mcp_servers=[server("docs")], messages=messages)
     assert sent(body, FIND)["messages"] == messages
+
+
+def test_the_list_of_its_tools_goes_with_a_server() -> None:
+    """The API refuses a list without its server."""
+    entries = [server("docs", **tools(allowed_tools=["find"])), server("b")]
+    lists = [
+        {"type": "mcp_tool_listing", "mcp_server_name": name, "tools": []} for name in ("docs", "b")
+    ]
+    said = {"type": "text", "text": "so"}
+    messages = [USER, {"role": "assistant", "content": [*lists, said]}]
+    got = sent(request("read", mcp_servers=entries, messages=messages), FIND)
+    assert got["messages"] == [USER, {"role": "assistant", "content": [lists[0], said]}]

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from modegate.core.dialects.messages.request import MessagesRequest
-from modegate.core.dialects.messages.tools import Tool
+from modegate.core.dialects.messages.tools import Tool, names_in_choice
 from modegate.core.policy import Condition, Effect, When
+from modegate.core.spans import Span
 from support.messages import names, request, rules, sent, tool
 from support.playbook import rule
 
@@ -213,3 +214,8 @@ def test_a_placeholder_stays_as_it_can_do_nothing(name: str) -> None:
 )
 def test_what_only_looks_like_a_placeholder_does_not(definition: dict[str, Any]) -> None:
     assert names(sent(request("read", definition))) == ["read"]
+
+
+def test_a_choice_names_tools_by_name_and_not_by_its_type() -> None:
+    body = b'{"type":"tool","name":"read","disable_parallel_tool_use":true,"Name":"write"}'
+    assert names_in_choice(body, Span(0, len(body))) == ("read", "write")
