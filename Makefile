@@ -39,8 +39,15 @@ check: $(BIN)/pytest ## Lint, types, and the rules on imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+ACP_CLIENTS := tests/acp-clients/node_modules/.package-lock.json
+
+$(ACP_CLIENTS): tests/acp-clients/package-lock.json
+	scripts/needs npm
+	npm install --prefix tests/acp-clients --no-save --no-audit --no-fund --loglevel=error
+	@touch $@
+
 .PHONY: test
-test: $(BIN)/pytest ## Run the tests (ARGS="-k name")
+test: $(BIN)/pytest $(ACP_CLIENTS) ## Run the tests (ARGS="-k name")
 	scripts/needs redis-server
 	$(BIN)/pytest $(ARGS)
 

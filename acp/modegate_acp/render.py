@@ -28,14 +28,21 @@ DEFAULT_DESCRIPTION = "No policy: what the agent and its model do passes unchang
 GONE_DESCRIPTION = "The policy no longer has this mode; requests are refused until another is set."
 
 COMMANDS: list[Message] = [
+    # `type` is v2's, which knows no command and no input without one.
     {
+        "type": "command",
         "name": "mode",
         "description": "Show the mode, or set it",
-        "input": {"hint": "name of a mode, or nothing"},
+        "input": {"type": "text", "hint": "name of a mode, or nothing"},
     },
-    {"name": "status", "description": "Show the session's mode and open questions"},
-    {"name": "sessions", "description": "List the sessions"},
-    {"name": "help", "description": "Say what this is and how to use it"},
+    *(
+        {"type": "command", "name": name, "description": description}
+        for name, description in (
+            ("status", "Show the session's mode and open questions"),
+            ("sessions", "List the sessions"),
+            ("help", "Say what this is and how to use it"),
+        )
+    ),
 ]
 
 
