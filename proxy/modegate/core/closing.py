@@ -13,7 +13,7 @@ from modegate.core.effects import StoreBlobs
 from modegate.core.events import AnswerMapped, TurnWithheld
 from modegate.core.hop import HopAnswer, StreamedHop, WholeHop
 from modegate.core.ids import StepId
-from modegate.core.keeping import Naming
+from modegate.core.keeping import Naming, changes
 from modegate.core.transcript import Recording
 
 
@@ -24,6 +24,8 @@ class End:
     body: bytes
     events: tuple[TurnWithheld | AnswerMapped, ...]
     store: StoreBlobs | None
+    durable: bool
+    """Whether the rest depends on the events; those that only make an answer known may follow in a batch."""
 
 
 class Closing:
@@ -135,11 +137,14 @@ class Closing:
     def _mapped(self, hops: list[ChoiceRead], refused: Sequence[Refused]) -> list[AnswerMapped]:
         # A stream bears the first hop's id, a body its own.
         shown = hops[0] if isinstance(self.first, StreamedHop) else hops[-1]
-        return self.naming.event(shown, hops[-1], refused)
+        return self.naming.event(shown, hops, refused)
 
     def _seal(self, body: bytes, events: Sequence[TurnWithheld | AnswerMapped]) -> End:
         blobs = {ref: b for one in self._recordings.values() for ref, b in one.blobs.items()}
-        return End(body, tuple(events), StoreBlobs(blobs) if blobs and events else None)
+        withheld = [event for event in events if isinstance(event, TurnWithheld)]
+        durable = any(isinstance(event, TurnWithheld) or changes(event) for event in events)
+        store = StoreBlobs(blobs) if blobs and withheld else None
+        return End(body, tuple(events), store, durable)
 
     def _whole(self, hop: WholeHop, closing: dict[int, str], earlier: int) -> bytes:
         """Write a body of which `earlier` hops went before."""

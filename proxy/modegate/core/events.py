@@ -125,6 +125,8 @@ class AnswerMapped:
     """The id of the last hop's answer, or the conversation again."""
     owed: tuple[str, ...]
     """Results of refused calls as JSON, to be sent in front of what goes on from there."""
+    hops: tuple[str, ...] = ()
+    """The ids of the other hops' answers, which the client may come across."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ MAX_WITHHELD = 1_000
 """Withheld turns kept; agents compact long before."""
 
 MAX_MAPPED = 1_000
-"""Answers kept of which the client knows another id; agents go on from the newest."""
+"""Stored answers that are known; agents go on from the newest."""
 
 BINDING = ("mode/", "approval/", "turn/", "answer/")
 """An unknown event of these kinds could carry a rule, so it makes the session unreadable."""
@@ -137,8 +137,7 @@ def _withheld(state: State, _record: Record, event: TurnWithheld) -> State:
 
 def _mapped(state: State, _record: Record, event: AnswerMapped) -> State:
     mapped = {name: one for name, one in state.mapped.items() if name != event.client}
-    if event.client != event.last or event.owed:
-        mapped[event.client] = event
+    mapped[event.client] = event
     while len(mapped) > MAX_MAPPED:
         del mapped[next(iter(mapped))]
     return replace(state, mapped=mapped)

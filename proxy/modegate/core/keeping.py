@@ -53,7 +53,13 @@ def meant(dialect: Dialect, request: Any, state: State) -> AnswerMapped | None:
     """Find what a request goes on from, if the client knows it otherwise or something is owed."""
     if not state.mapped or not isinstance(dialect, KeepsAnswers):
         return None
-    return state.mapped.get(dialect.goes_on_from(request))
+    found = state.mapped.get(dialect.goes_on_from(request))
+    return found if found is not None and changes(found) else None
+
+
+def changes(mapped: AnswerMapped) -> bool:
+    """Tell whether what goes on from an answer must be rewritten."""
+    return mapped.client != mapped.last or bool(mapped.owed)
 
 
 def go_on(dialect: Dialect, request: Any, mapped: AnswerMapped) -> bytes:
@@ -90,19 +96,20 @@ class Naming:
         self.kept: Kept | None = None
 
     def event(
-        self, shown: ChoiceRead, last: ChoiceRead, refused: Sequence[Refused]
+        self, shown: ChoiceRead, hops: Sequence[ChoiceRead], refused: Sequence[Refused]
     ) -> list[AnswerMapped]:
-        """Give what is to be logged of an answer; nothing where the client can go on from it as it is.
+        """Give what is to be logged of an answer that is kept.
 
-        `shown` is the hop whose id the client saw, `last` the last one that came to an end, and `refused`
-        what was refused in that.
+        `shown` is the hop whose id the client saw, `hops` are those that came to an end, and `refused` is
+        what was refused in the last of them.
         """
         if self.kept is None or not isinstance(self._dialect, KeepsAnswers):
             return []
         name = self.kept.conversation
         client = name or self._dialect.answer_id(shown)
-        end = name or self._dialect.answer_id(last)
-        owed = self._dialect.owed(refused)
-        if not client or not end or (client == end and not owed):
+        ids = [self._dialect.answer_id(hop) for hop in hops]
+        end = name or ids[-1]
+        if not client or not end:
             return []
-        return [AnswerMapped(self._step, client, end, owed)]
+        others = tuple(dict.fromkeys(one for one in ids if one and one not in (client, end)))
+        return [AnswerMapped(self._step, client, end, self._dialect.owed(refused), others)]

@@ -50,7 +50,7 @@ def test_a_request_goes_on_from_the_last_hop(store: Json) -> None:
     sent = got.step(request("more", previous_response_id="resp_1"), [answer(message("c"), n=3)])
     assert sent.upstream["previous_response_id"] == "resp_2"
     assert outs(sent.upstream) == ["more"]
-    assert mapped(sent) == []
+    assert mapped(sent) == [("resp_3", "resp_3", 0)]
 
 
 def test_it_is_durable_before_the_end() -> None:
@@ -94,7 +94,6 @@ def test_a_fork_is_owed_the_same() -> None:
 def test_what_is_not_stored_is_not_mapped() -> None:
     got = session()
     assert mapped(got.step(request(store=False), TWO_HOPS)) == []
-    assert mapped(got.step(request(), [answer(message("a"))])) == []
     assert mapped(got.step(request(), [answer(WRITE, status="failed")])) == []
 
 
@@ -142,7 +141,7 @@ def test_a_conversation_is_owed_once(conversation: Any) -> None:
     assert mapped(refused) == [], "the provider did not take it"
     sent = got.step(request([output(READ)], conversation=conversation), [answer(message("c"), n=2)])
     assert outs(sent.upstream) == [WRITE["call_id"], READ["call_id"]]
-    assert mapped(sent) == [("conv_1", "conv_1", 0)]
+    assert mapped(sent) == [("conv_1", "conv_1", 0)] * 2, "once it has begun, and at its end"
     again = got.step(request("more", conversation=conversation), [answer(message("d"), n=3)])
     assert outs(again.upstream) == ["more"]
 
@@ -168,4 +167,23 @@ def test_counting_takes_nothing() -> None:
 
 def test_what_the_provider_ran_is_owed_nothing() -> None:
     ran = {"type": "web_search_call", "id": "ws", "status": "completed", "action": {}}
-    assert mapped(session().step(request(), [answer(ran)])) == []
+    assert mapped(session().step(request(), [answer(ran)])) == [("resp_1", "resp_1", 0)]
+
+
+def test_an_answer_as_it_is_is_known_as_well_and_waits_for_nothing() -> None:
+    got = session()
+    found = got.step(request(), [answer(message("a"))])
+    assert mapped(found) == [("resp_1", "resp_1", 0)]
+    body = request("more", previous_response_id="resp_1")
+    assert json.loads(got.step(body, [answer(message("b"), n=2)]).requests[0])["input"] == "more"
+
+
+def test_the_hops_between_are_known() -> None:
+    got = session()
+    hops = [
+        answer(WRITE),
+        answer(WRITE | {"arguments": '{"n":2}'}, n=2),
+        answer(message("ok"), n=3),
+    ]
+    got.step(request(), hops)
+    assert got.state.mapped["resp_1"].hops == ("resp_2",)
