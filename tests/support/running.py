@@ -21,7 +21,7 @@ from modegate.server.approvals import KEEPALIVE_S
 from modegate.server.compose import Composed, compose
 from modegate.server.serving import Server, bind, serve_with
 from modegate.server.settings import Settings
-from modegate_acp import build
+from modegate_acp.endpoint import build
 
 TOKEN = "test-token-0123456789"
 POLICIES = """

@@ -59,7 +59,7 @@ def serve(**given: Any) -> None:
     """
     from modegate.server.process import run
     from modegate.server.serving import StartFailed, TaskDied
-    from modegate_acp import build
+    from modegate_acp.endpoint import build
 
     try:
         settings = Settings(**{name: value for name, value in given.items() if value is not None})
