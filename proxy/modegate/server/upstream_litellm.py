@@ -1,6 +1,6 @@
 """The upstream through litellm: providers that do not speak the client's API.
 
-The only file that imports litellm, and only once a request wants it: the import takes seconds and some
+The only file that imports litellm, and only where a policy wants it: the import takes seconds and some
 200 MB. What litellm would do by itself is switched off: look-ups in the network at import, `.env` files,
 retries, messages of its own on stdout and in the log, since those may quote bodies.
 """
@@ -62,10 +62,18 @@ class Library:
         self._loading = asyncio.Lock()
 
     async def load(self) -> Any:
-        """Give the module; the first time it is imported, in a thread since that takes seconds."""
+        """Give the module; the first time it is imported, in a thread since that takes seconds.
+
+        Raises:
+            UpstreamFailed: it cannot be imported.
+        """
         async with self._loading:
             if self._module is None:
-                self._module = await asyncio.to_thread(_import)
+                try:
+                    self._module = await asyncio.to_thread(_import)
+                except Exception as error:
+                    why = f"litellm cannot be imported ({type(error).__name__}: {error})"
+                    raise UpstreamFailed(why) from error
         return self._module
 
     async def close(self) -> None:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import logging
 import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from modegate.core.errors import DialectName
+from modegate.core.errors import DialectName, UpstreamFailed
 from modegate.core.policy import Policy
 from modegate.core.problems import PolicyProblems, Problem
 from modegate.core.routes import choose, wants_model
@@ -27,6 +28,8 @@ from modegate.server.upstream_litellm import Library, LitellmUpstream
 
 OPENAI = "https://api.openai.com/v1"
 ANTHROPIC = "https://api.anthropic.com"
+
+logger = logging.getLogger(__name__)
 
 Default = Callable[[DialectName], Upstream]
 """Who answers what no route fits."""
@@ -78,11 +81,11 @@ class Upstreams:
 
     default: Default
     environment: Mapping[str, str]
+    library: Library = field(default_factory=Library)
     _routes: tuple[Route, ...] = ()
     _clients: dict[str, _Client] = field(default_factory=dict)
     _retired: list[_Client] = field(default_factory=list)
     _untidy: asyncio.Event = field(default_factory=asyncio.Event)
-    _library: Library = field(default_factory=Library)
 
     def adopt(self, policy: Policy) -> None:
         """Take a policy's upstreams and routes from here on, all of them or none.
@@ -110,7 +113,7 @@ class Upstreams:
         for client in gone:
             client.retired = True
             self._retired.append(client)
-            self._untidy.set()
+        self._untidy.set()
 
     def wants_model(self, dialect: DialectName) -> bool:
         """Tell whether the choice depends on the model that a request names."""
@@ -134,10 +137,16 @@ class Upstreams:
                 self._untidy.set()
 
     async def tidy(self) -> None:
-        """Close what is no longer used, until cancelled."""
+        """Close what is no longer used, and load what is going to be, until cancelled."""
         while True:
             await self._untidy.wait()
             self._untidy.clear()
+            if any(client.spec.litellm for client in self._clients.values()):
+                # Now rather than at the first request, which would wait for seconds.
+                try:
+                    await self.library.load()
+                except UpstreamFailed as error:
+                    logger.warning("%s", error)
             over = [client for client in self._retired if not client.steps]
             self._retired = [client for client in self._retired if client.steps]
             for client in over:
@@ -147,7 +156,7 @@ class Upstreams:
         """Let go of all connections."""
         for client in [*self._clients.values(), *self._retired]:
             await client.upstream.close()
-        await self._library.close()
+        await self.library.close()
 
     def _made(self, spec: UpstreamSpec, problems: list[Problem]) -> _Client | None:
         try:
@@ -184,7 +193,7 @@ class Upstreams:
         # What speaks Messages is not translated to them.
         anthropic = spec.litellm.startswith("anthropic/")
         native = self._http(replace(spec, url=spec.url or ANTHROPIC)) if anthropic else None
-        return LitellmUpstream(spec, self._library, native)
+        return LitellmUpstream(spec, self.library, native)
 
 
 def _trusting(path: str) -> ssl.SSLContext:

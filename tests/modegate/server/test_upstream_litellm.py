@@ -640,27 +640,26 @@ routes: [{{model: "gemini*", upstream: gemini}}]
     assert len([part for part in refused if "function_response" in part]) == 2
 
 
+WITH_LITELLM = """
+modes: {plan: {section: s, tools: [read]}}
+upstreams: {u: {litellm: "gemini/*", key: {env: K}}}
+routes: [{upstream: u}]
+"""
 NOT_IMPORTED = """
 import asyncio, sys
 from pathlib import Path
 from support.raw_upstream import RawUpstream, whole
-from support.running import POLICIES, client, policies_file, running
+from support.running import client, running
 
 async def main(folder):
-    more = '''
-upstreams: {g: {litellm: "gemini/*", key: {env: PATH}}}
-routes: [{model: "gemini*", upstream: g}]
-'''
-    async with RawUpstream(whole()) as raw:
-        for session, routes in (("a", ""), ("b", more)):
-            policies = policies_file(folder, POLICIES + routes)
-            async with running(folder, raw.base_url, policies=policies) as proxy:
-                async with client() as http:
-                    url = f"{proxy.base(session)}/chat/completions"
-                    assert (await http.post(url, json={"model": "m"})).status_code == 200
-                    await proxy.set_mode("plan", session)
-                    assert (await http.post(url, json={"model": "m", "messages": []})).status_code
-    assert len(raw.requests) >= 2
+    async with RawUpstream(whole()) as raw, running(folder, raw.base_url) as proxy:
+        async with client() as http:
+            url = f"{proxy.base()}/chat/completions"
+            assert (await http.post(url, json={"model": "m"})).status_code == 200
+            await proxy.set_mode("plan")
+            asked = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+            await http.post(url, json=asked)
+    assert len(raw.requests) == 2
 
 asyncio.run(main(Path(sys.argv[1])))
 heavy = [name for name in sys.modules if name.partition(".")[0] in ("litellm", "tokenizers", "boto3")]
@@ -669,8 +668,7 @@ print("served")
 """
 
 
-def test_litellm_is_not_imported_where_no_request_wants_it(tmp_path: Path) -> None:
-    """Neither at the start nor by a request, nor by a policy that only names such an upstream."""
+def test_litellm_is_not_imported_where_no_policy_wants_it(tmp_path: Path) -> None:
     tests = Path(__file__).parents[2]
     done = subprocess.run(
         [sys.executable, "-c", NOT_IMPORTED, str(tmp_path)],
@@ -683,16 +681,54 @@ def test_litellm_is_not_imported_where_no_request_wants_it(tmp_path: Path) -> No
     assert (done.stdout, done.returncode) == ("served\n", 0), done.stderr
 
 
+class Broken(Library):
+    """litellm, wrongly installed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tried = asyncio.Event()
+
+    async def load(self) -> Any:
+        self.tried.set()
+        raise UpstreamFailed("litellm cannot be imported")
+
+
+async def test_litellm_is_loaded_once_a_policy_wants_it_so_that_no_request_waits(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """If that fails it is told in the log, and to whoever asks."""
+    never: Upstream = HttpUpstream("http://127.0.0.1:9")
+    library = Broken()
+    upstreams = Upstreams(lambda _dialect: never, {"K": "k"}, library)
+    async with asyncio.TaskGroup() as group:
+        tidying = group.create_task(upstreams.tidy())
+        upstreams.adopt(parse(WITH_LITELLM))
+        async with asyncio.timeout(PATIENCE):
+            await library.tried.wait()
+        tidying.cancel()
+    assert "litellm cannot be imported" in caplog.text
+    with upstreams.pick("chat", None) as picked:
+        with pytest.raises(UpstreamFailed, match="litellm cannot be imported"):
+            await picked.send(request("chat", body("chat")))
+    await upstreams.close()
+
+
+async def test_what_is_wrong_with_an_installation_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_name: str) -> None:
+        raise ImportError("libxyz.so is missing")
+
+    monkeypatch.setattr("modegate.server.upstream_litellm.importlib.import_module", broken)
+    with pytest.raises(UpstreamFailed, match="is missing"):
+        await Library().load()
+
+
 async def test_a_policy_that_wants_litellm_says_so_where_it_is_not_installed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     never: Upstream = HttpUpstream("http://127.0.0.1:9")
     upstreams = Upstreams(lambda _dialect: never, {"K": "k"})
-    policy = parse(
-        "modes: {plan: {section: s, tools: [read]}}\n"
-        'upstreams: {u: {litellm: "gemini/*", key: {env: K}}}\nroutes: [{upstream: u}]'
-    )
+    policy = parse(WITH_LITELLM)
     with pytest.raises(PolicyProblems, match=r"pip install 'modegate\[litellm\]'"):
         upstreams.adopt(policy)
 
