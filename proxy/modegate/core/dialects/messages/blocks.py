@@ -95,11 +95,11 @@ class Block:
     @property
     def repeatable(self) -> bool:
         """Whether it can be told to the model again: providers refuse empty text and unsigned thinking."""
-        if self.strange:
-            return False
+        if self.kind == TEXT:
+            return bool(self.said.strip())
         if self.kind == THINKING:
-            return self.closed and bool(self.signature)
-        return self.kind != TEXT or bool(self.said.strip())
+            return self.closed and bool(self.signature) and not self.strange
+        return not self.strange
 
     def encoded(self) -> bytes:
         """Give it as it stands in the history."""

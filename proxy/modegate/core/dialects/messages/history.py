@@ -24,7 +24,7 @@ from modegate.core.dialects.messages.blocks import (
 )
 from modegate.core.dialects.messages.request import MessagesRequest, blocks_of
 from modegate.core.gate import SHORT_ID
-from modegate.core.reminders import plain, plain_parts
+from modegate.core.reminders import plain_parts
 from modegate.core.spans import Edit, apply
 
 _encode = msgspec.json.encode
@@ -96,19 +96,21 @@ def _key(message: dict[str, Any]) -> str:
         if block.get("type") == CALL:
             input_ = _encode(_as_agents_write(block.get("input"))).decode()
             return _call_key(str(block.get("id")), str(block.get("name")), input_)
-    text = "".join(str(one.get("text")) for one in blocks if one.get("type") == TEXT)
-    if isinstance(message.get("content"), str):
-        text = message["content"]
-    return _said_key(text, [mark(one) for one in blocks if one.get("type") != TEXT])
+    marks = [mark(one) for one in blocks if one.get("type") != TEXT]
+    return _said_key("".join(_texts(message)), marks)
+
+
+def _texts(message: dict[str, Any]) -> list[str]:
+    content = message.get("content")
+    if isinstance(content, str):
+        return [content]
+    texts = [one.get("text") for one in blocks_of(message) if one.get("type") == TEXT]
+    return [text for text in texts if isinstance(text, str)]
 
 
 def _words(message: dict[str, Any]) -> str:
     """Give a message's own words, without the agent's reminders."""
-    content = message.get("content")
-    if isinstance(content, str):
-        return plain(content)
-    texts = [one.get("text") for one in blocks_of(message) if one.get("type") == TEXT]
-    return plain_parts(text for text in texts if isinstance(text, str))
+    return plain_parts(_texts(message))
 
 
 def _call_key(call_id: str, name: str, arguments: str) -> str:

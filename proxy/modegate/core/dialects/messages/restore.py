@@ -21,7 +21,7 @@ from modegate.core.dialects.messages.blocks import CALL, CUT, TEXT, THINKING, ma
 from modegate.core.dialects.messages.request import MessagesRequest
 from modegate.core.dialects.texts import grow
 from modegate.core.events import Segment
-from modegate.core.spans import Edit, Span, apply, members, quote
+from modegate.core.spans import Edit, Span, apply, members, quote, without_lone_surrogates
 
 _encode = msgspec.json.encode
 
@@ -109,9 +109,11 @@ def _pieces(request: MessagesRequest, content: Span) -> list[_Piece]:
     if isinstance(value, str):
         block = {"type": TEXT, "text": value}
         return [_Piece(block, _encode(block))]
-    return [
-        _Piece(request.decode(place), request.text(place)) for place in request.elements_of(content)
-    ]
+    if not isinstance(value, list):
+        return []
+    blocks = [block if isinstance(block, dict) else {} for block in value]
+    places = request.elements_of(content)
+    return [_Piece(*one) for one in zip(blocks, map(request.text, places), strict=True)]
 
 
 def _hop(
@@ -177,7 +179,8 @@ def _split(piece: _Piece, at: int) -> tuple[_Piece, _Piece]:
     """Cut a text block in two; everything but the text stays with the second."""
     first = {"type": TEXT, "text": piece.text[:at]}
     rest = piece.text[at:].lstrip()
-    place = next(m.value for m in members(piece.raw) if m.key == "text")
+    found = members(without_lone_surrogates(piece.raw))
+    place = next(m.value for m in reversed(found) if m.key == "text")
     raw = apply(piece.raw, [Edit(*place, quote(rest))])
     return _Piece(first, _encode(first)), replace(
         piece, value={**piece.value, "text": rest}, raw=raw

@@ -166,13 +166,14 @@ class MessagesStreamReader:
         block = self._opened(ours, index)
         if block.kind != kind:
             raise AnswerUnreadable(f"the upstream sent {kind} in a block of type {block.kind!r}")
-        self._say(block, text)
+        self._say(block, text, data)
         return _part(ours, Kind.LIVE)
 
-    def _say(self, block: Block, text: str) -> None:
+    def _say(self, block: Block, text: str, data: bytes) -> None:
         self._begun().hear(block, text)
-        # Half of a pair of surrogates, which a client joins with the other half in the next piece.
-        block.strange = block.strange or "\ufffd" in text
+        if "\ufffd" in text and b"\\ud" in data.lower():
+            # Half of a pair of surrogates, which a client joins with the other half in the next piece.
+            block.strange = True
 
     def _delta(self, frame: MessagesFrame, value: dict[str, Any]) -> list[Part]:
         block = self._opened(frame, value.get("index"))
@@ -181,7 +182,7 @@ class MessagesStreamReader:
         if not isinstance(delta, dict) or not isinstance(kind, str):
             raise AnswerUnreadable("the upstream's 'delta' is not an object with a type")
         if block.call is None:
-            self._shown_delta(block, kind, delta)
+            self._shown_delta(block, kind, delta, frame.data)
         elif block.call.ran and kind != _CALL_DELTA:
             pass  # of what the provider ran; it goes with it, or not at all
         elif kind == _CALL_DELTA and isinstance(delta.get("partial_json"), str):
@@ -190,7 +191,7 @@ class MessagesStreamReader:
             block.call.odd = f"it has a piece of type {kind[:80]!r}"
         return self._blocks_part(frame, block)
 
-    def _shown_delta(self, block: Block, kind: str, delta: dict[str, Any]) -> None:
+    def _shown_delta(self, block: Block, kind: str, delta: dict[str, Any], data: bytes) -> None:
         if kind == _CALL_DELTA or kind not in DELTAS.get(block.kind, ()):
             raise AnswerUnreadable(
                 f"the upstream sent a piece of type {kind[:80]!r} in a block of type {block.kind!r}"
@@ -201,9 +202,11 @@ class MessagesStreamReader:
             self._begun().cite(block, delta.get("citation"))
         elif kind == "compaction_delta":
             block.strange = block.strange or set(delta) - {"type", "content"} != set()
-            self._say(block, delta["content"] if isinstance(delta.get("content"), str) else "")
+            self._say(
+                block, delta["content"] if isinstance(delta.get("content"), str) else "", data
+            )
         else:
-            self._say(block, _string(delta, block.kind))
+            self._say(block, _string(delta, block.kind), data)
 
     def _stop(self, frame: MessagesFrame, value: dict[str, Any]) -> list[Part]:
         block = self._opened(frame, value.get("index"))

@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
+from modegate.core.calls import Gathered
 from modegate.core.dialects.messages import answer
-from modegate.core.dialects.messages.blocks import TEXT, Block, MessageRead, begin
+from modegate.core.dialects.messages.blocks import TEXT, MessageRead, begin
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.spans import (
     Edit,
@@ -54,18 +55,9 @@ class MessagesWhole:
         if len(self._read.calls) > answer.MAX_CALLS:
             raise AnswerUnreadable(f"the upstream sent over {answer.MAX_CALLS} calls")
         if block.call is not None and "input" in start:
-            self._input(block, start["input"])
+            _add_input(block.call, block.raw, start["input"])
         elif block.kind != TEXT:
             self._read.size += len(block.raw)
-
-    def _input(self, block: Block, value: Any) -> None:
-        call = block.call
-        if call is None:
-            raise AssertionError("only calls have arguments")
-        if isinstance(value, dict):
-            call.pieces.append(answer.raw_input(block.raw))
-        elif value is not None:
-            call.odd = "its arguments are not an object"
 
     def write(
         self,
@@ -110,3 +102,10 @@ class MessagesWhole:
 
 def _member(found: list[Member], key: str) -> Member:
     return next(member for member in found if member.key == key)
+
+
+def _add_input(call: Gathered, raw: bytes, value: Any) -> None:
+    if isinstance(value, dict):
+        call.pieces.append(answer.raw_input(raw))
+    elif value is not None:
+        call.odd = "its arguments are not an object"

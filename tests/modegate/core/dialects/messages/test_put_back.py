@@ -290,12 +290,26 @@ def test_a_later_hop_that_fails_is_put_back_too() -> None:
     cut += delta(1, "thinking_delta", thinking="Hm")
     blocks = kept(one.step(ask(), [ONE, cut]))
     assert [block["type"] for block in blocks] == ["thinking", "text", "text", "thinking", "text"]
-    answer = {"role": "assistant", "content": blocks}
-    got = one.step(ask(answer, {"role": "user", "content": "why?"}), [said()])
-    messages = got.upstream["messages"]
-    assert shape(messages[1:3]) == [FIRST, "user(refused)"]
-    assert [block["type"] for block in messages[3]["content"]] == ["text", "text"]
-    assert messages[3]["content"][1]["text"].startswith("[modegate]")
+    for keep, first in ((as_given, FIRST), (no_thinking, "assistant('One.',write)")):
+        answer = {"role": "assistant", "content": keep(blocks)}
+        got = one.step(ask(answer, {"role": "user", "content": "why?"}), [said()])
+        messages = got.upstream["messages"]
+        assert shape(messages[1:3]) == [first, "user(refused)"]
+        assert [block["type"] for block in messages[3]["content"]] == ["text", "text"]
+        assert messages[3]["content"][1]["text"].startswith("[modegate]")
+
+
+def test_an_agent_that_keeps_only_one_of_its_calls() -> None:
+    """The others are not missed, and what was withheld stands behind."""
+    one = session()
+    calls = [
+        use(0, "read", id_="toolu_read_1"),
+        use(1, "read", id_="toolu_read_2"),
+        use(2, "write"),
+    ]
+    blocks = kept(one.step(ask(), [stream(*calls)]))
+    got = one.step(ask({"role": "assistant", "content": blocks[:1]}, result()), [said()])
+    assert shape(got.upstream["messages"])[1:] == ["assistant(read,write)", "user(refused,result)"]
 
 
 def test_an_answer_without_a_word_is_found_by_its_marks() -> None:
@@ -309,6 +323,41 @@ def test_an_answer_without_a_word_is_found_by_its_marks() -> None:
     assert shape(got.upstream["messages"])[1:] == [
         "assistant(sig-a,redacted_thinking,write)", "user(refused)", "user('?')",
     ]  # fmt: skip
+
+
+ODD: dict[str, tuple[Any, list[str]]] = {
+    "null": (None, ["assistant(write)", "user(refused)"]),
+    "absent": (..., []),
+    "empty": ([], ["assistant(write)", "user(refused)"]),
+    "no blocks": ([{"type": "text"}], ["assistant(write)", "user(refused)"]),
+}
+
+
+@pytest.mark.parametrize(("content", "wanted"), ODD.values(), ids=ODD)
+def test_an_answer_of_nothing_is_sent_back_in_many_ways(content: Any, wanted: list[str]) -> None:
+    """Whatever an agent makes of it, the refused call is put in front."""
+    one = session()
+    one.step(ask(), [stream(use(0, "write")), stream(reason="end_turn")])
+    answer = {"role": "assistant"} | ({} if content is ... else {"content": content})
+    got = one.step(ask(answer, {"role": "user", "content": "?"}), [said()])
+    messages = got.upstream["messages"]
+    assert shape(messages[1:3] if wanted else []) == wanted
+    assert messages[-1] == {"role": "user", "content": "?"}
+    assert got.finish is not None
+    assert got.finish.outcome == "answered"
+
+
+def test_a_text_with_its_key_twice_is_cut_where_it_is_read() -> None:
+    """The last one counts."""
+    one = session()
+    one.step(ask(), [stream(text(0, "One."), use(1, "write")), said("\ud83dTwo.")])
+    body = json.dumps(ask({"role": "assistant", "content": "X"}, {"role": "user", "content": "?"}))
+    block = '[{"text": "\\ud83d", "type": "text", "text": "One.\\ud83dTwo."}]'
+    got = one.step(body.replace('"X"', block).encode(), [said()])
+    assert [m["content"][0]["text"] for m in got.upstream["messages"][1:4:2]] == [
+        "One.",
+        "\ufffdTwo.",
+    ]
 
 
 def test_what_was_edited_away_gets_nothing_back() -> None:

@@ -11,6 +11,7 @@ import pytest
 from modegate.core.dialects.base import MAX_TEXT, Kind
 from modegate.core.dialects.messages import answer
 from modegate.core.dialects.messages.stream import MessagesStreamReader
+from modegate.core.dialects.messages.write import MessagesStreamWriter
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.policy import Condition, Limits, When
 from modegate.core.sse import FrameReader
@@ -65,6 +66,9 @@ ALLOWED = {
     "call": stream(text(0, "I look."), READ),
     "two calls": stream(use(0, "read"), use(1, "grep", "", '{"q":"\\u00e9"}')),
     "whole input": stream(start(0, {**EMPTY, "input": {"p": 1.0}}), stop(0)),
+    "input null": stream(start(0, {**EMPTY, "input": None}), stop(0)),
+    "input empty": stream(start(0, {**EMPTY, "input": ""}),
+                          delta(0, "input_json_delta", partial_json="{}"), stop(0)),
     "no input": stream(start(0, EMPTY), stop(0)),
     "ping": begin() + event("ping") + text(0, "Hi") + b": a comment\n\n" + READ + event("ping") + end(),
     "citations": stream(start(0, {"type": "text", "text": "", "citations": []}),
@@ -155,6 +159,77 @@ def test_the_next_hop_holds_the_models_turn() -> None:
     assert result["tool_use_id"] == "toolu_0000_5"
     assert "refused" in result["content"]
     assert b'"input":{"n":1.0}' in got.requests[1]
+
+
+def test_a_turn_is_told_again_with_all_that_stands_in_it() -> None:
+    """Where a text is taken from, summaries, signs that came in two halves; thinking that is torn is not."""
+    cited = (
+        start(0, BARE)
+        + delta(0, "text_delta", text="So")
+        + delta(0, "citations_delta", citation={"n": 1})
+        + stop(0)
+    )
+    summary = (
+        start(1, {"type": "compaction", "content": None})
+        + delta(1, "compaction_delta", content="Then")
+        + stop(1)
+    )
+    fallback = start(2, {"type": "fallback", "from": {"model": "a"}, "to": {"model": "b"}}) + stop(
+        2
+    )
+    torn = start(3, {"type": "thinking", "thinking": ""})
+    torn += delta(3, "thinking_delta", thinking="\ud83d") + delta(
+        3, "thinking_delta", thinking="\ude00"
+    )
+    torn += delta(3, "signature_delta", signature="s") + stop(3)
+    twice = (
+        thinking(4, "Hm.").removesuffix(stop(4))
+        + delta(4, "signature_delta", signature="t")
+        + stop(4)
+    )
+    begun = start(5, {"type": "thinking", "thinking": "Hm", "signature": "u"}) + stop(5)
+    strange = start(6, {"type": "compaction", "content": None})
+    strange += delta(6, "compaction_delta", content=None, encrypted_content="x") + stop(6)
+    hop = stream(
+        cited, summary, fallback, torn, twice, begun, strange, text(7, "\ud83d"), use(8, "write")
+    )
+    got = step(hop, said())
+    assert got.upstream["messages"][1]["content"][:-1] == [
+        {"type": "text", "text": "So", "citations": [{"n": 1}]},
+        {"type": "compaction", "content": "Then"},
+        {"type": "fallback", "from": {"model": "a"}, "to": {"model": "b"}},
+        {"type": "thinking", "thinking": "Hm", "signature": "u"},
+        {"type": "text", "text": "\ufffd"},
+    ]
+
+
+def test_signs_that_came_in_two_halves_leave_as_they_came() -> None:
+    """In a later hop, too, where frames are edited."""
+    halves = (
+        begin()
+        + TEXT
+        + delta(0, "text_delta", text="\ud83d")
+        + delta(0, "text_delta", text="\ude00")
+        + stop(0)
+    )
+    got = step(stream(text(0, "I."), use(1, "write")), halves + end("end_turn"))
+    assert heard(got).text == "I.\n\n\ud83d\ude00"
+    call = use(2, "read", '{"p":"\ud83d\ude00"}')
+    assert call.replace(b'"index": 2', b'"index": 0') in step(stream(use(0, "write"), call)).body
+
+
+def test_a_message_delta_without_usage_has_none_to_change() -> None:
+    """As some servers send it, be it null."""
+    nothing: list[dict[str, Any]] = [{}, {"usage": None}, {"usage": {}}]
+    for usage in nothing:
+        last = event("message_delta", delta={"stop_reason": "end_turn"}, **usage)
+        got = step(stream(use(0, "write")), begin() + text(0, "ok") + last + event("message_stop"))
+        assert last in got.body
+
+
+def test_a_client_that_waits_is_told_so() -> None:
+    """By an event that means nothing."""
+    assert MessagesStreamWriter().keepalive() == b'event: ping\ndata: {"type":"ping"}\n\n'
 
 
 @pytest.mark.parametrize("arguments", ['{"a', "[1]", '{"a":1,"a":2}', "no", '"x"', "NaN"])
@@ -315,6 +390,7 @@ UNREADABLE: dict[str, bytes] = {
     "no type": begin() + b'data: {"index": 0}\n\n',
     "no object": begin() + b"data: [1]\n\n",
     "no JSON": begin() + b"data: {\n\n",
+    "no sign": begin() + TEXT + delta(0, "text_delta", text="x").replace(b'"x"', b'"\\x"'),
     "[DONE]": begin() + text(0, "Hi") + b"data: [DONE]\n\n",
     "odd frame": begin() + b"datum: 1\n\n",
     "two lines": begin() + b'data: {"type":\ndata: "ping"}\n\n',
