@@ -141,7 +141,7 @@ def test_changes_of_a_server_that_stays_stay() -> None:
 def test_the_list_of_its_tools_goes_with_a_server() -> None:
     """The API refuses a list without its server."""
     entries = [server("docs", **tools(allowed_tools=["find"])), server("b")]
-    lists = [
+    lists: list[Any] = [
         {"type": "mcp_tool_listing", "mcp_server_name": name, "tools": []} for name in ("docs", "b")
     ]
     said = {"type": "text", "text": "so"}
