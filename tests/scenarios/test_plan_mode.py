@@ -104,12 +104,12 @@ async def test_refusals_are_400_in_the_apis_own_shape(tmp_path: Path) -> None:
         await proxy.set_mode("plan")
         async with sdk(proxy) as openai:
             with pytest.raises(BadRequestError, match="plan"):
-                await openai.responses.create(model="m", input="x")
+                await openai.completions.create(model="m", prompt="x")
     assert up.requests == []
 
 
 PATHS = [
-    "/v1/responses", "/v1/messages/batches", "/v1/completions",
+    "/v1/messages/batches", "/v1/completions",
     "/v1/realtime", "/v1/batches",
     "/v1//chat/completions", "//v1/chat/completions", "/v1/chat/completions//", "/v1/chat%2Fcompletions",
     "/v1/Chat/completions", "/v1/./chat/completions", "/v1/chat/completions;x", "/api/chat",

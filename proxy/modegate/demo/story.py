@@ -218,7 +218,7 @@ async def _told_by(composed: Composed, token: str, folder: Path, *, yes: bool) -
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         server = Server(create_app(composed.parts), drain=1.0, on_drain=composed.drain)
         async with asyncio.TaskGroup() as group:
-            group.create_task(serve_with(server, listener, composed.jobs))
+            group.create_task(serve_with(server, [listener], composed.jobs))
             try:
                 await _ready(url)
                 await Story(url, token, folder, upstream, yes=yes).run()

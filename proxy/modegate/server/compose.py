@@ -107,6 +107,7 @@ async def compose(
         approvals = Approvals(folds, log, clock, waits=waits, keepalive=keepalive)
         draining = asyncio.Event()
         messages, responses = MessagesDialect(), ResponsesDialect()
+        policies.on_failure.append(lambda _: metrics.reload_failures.inc())
         metrics.watch(
             lost=lambda: recorder.lost,
             generation=lambda: policies.status.generation,

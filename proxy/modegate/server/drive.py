@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from starlette.types import Send
 
-from modegate.core.approvals import EXPIRES_MS
+from modegate.core.approvals import EXPIRES_MS, Approval, Status
 from modegate.core.effects import (
     Abandon,
     Append,
@@ -36,6 +36,7 @@ from modegate.server.eventlog import EventLog
 from modegate.server.folds import Folds
 from modegate.server.metrics import Metrics
 from modegate.server.recorder import Recorder
+from modegate.server.report import Report
 from modegate.server.upstream import Upstream, UpstreamAnswer, UpstreamRequest
 
 KEEP_BLOBS_MS = 30 * 24 * 60 * 60 * 1000
@@ -61,6 +62,7 @@ class Outside:
     recorder: Recorder
     clock: Clock
     metrics: Metrics
+    report: Report
     approvals: Approvals
     draining: asyncio.Event
     """Set when the process is about to end: nobody is waited for any more."""
@@ -165,15 +167,17 @@ class Drive:
         entries = [Entry(self._out.clock.now_ms(), _by(event), event) for event in effect.events]
         for event in effect.events:
             if isinstance(event, CallJudged):
-                self._out.metrics.verdicts.labels(event.mode, event.verdict).inc()
+                self._out.report.judged(event)
         if effect.durable:
-            await self._out.folds.append(self._out.key, entries)
+            with self._out.metrics.append.time():
+                await self._out.folds.append(self._out.key, entries)
         else:
             self._out.recorder.record(self._out.key, entries)
 
     async def _call(self, effect: CallUpstream) -> list[Effect]:
         await self._stop()
         self._out.metrics.hops.inc()
+        self._out.report.sent()
         out = self._out
         try:
             self._answer = await out.upstream.send(
@@ -181,6 +185,7 @@ class Drive:
             )
         except UpstreamFailed as error:
             return self._exchange.upstream_end(error)
+        self._out.report.answered()
         self._chunks = self._answer.chunks()
         return self._exchange.upstream_head(self._answer.status, self._answer.headers)
 
@@ -209,6 +214,7 @@ class Drive:
         except asyncio.CancelledError:
             await asyncio.shield(out.approvals.abandon(out.key, name))
             raise
+        out.metrics.approvals.labels(_outcome(approval)).inc()
         return self._exchange.approval(approval, await out.stand())
 
     async def _stop(self) -> None:
@@ -237,6 +243,13 @@ def _is_end(effect: Effect) -> bool:
     if isinstance(effect, Finish):
         return not effect.broken
     return isinstance(effect, StopUpstream | Count)
+
+
+def _outcome(approval: Approval) -> str:
+    """Give what came of a question: `approved`, `rejected`, or why nobody answered it in time."""
+    if approval.status is Status.ANSWERED:
+        return "approved" if approval.approved else "rejected"
+    return approval.why or approval.status.value
 
 
 def _by(event: Event) -> str:

@@ -31,7 +31,10 @@ class ConsoleFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: `time`, `level`, `logger`, `message`, and `exception` if there is one."""
+    """One JSON object a line: `time`, `level`, `logger`, `message`, and `exception` if there is one.
+
+    A record with `fields` has those in the place of its message.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """Give the line."""
@@ -41,6 +44,11 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
+        fields = getattr(record, "fields", None)
+        if fields is not None:
+            # Said one by one, so that nobody has to take the message apart.
+            del line["message"]
+            line |= fields
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return msgspec.json.encode(line).decode()

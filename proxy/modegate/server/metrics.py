@@ -1,17 +1,19 @@
 """What is counted, and the page on which Prometheus reads it.
 
 A `Metrics` has a registry of its own and is passed in, so that two proxies in one process (tests) count
-apart. Labels come from small fixed sets or from the policy, never from a request, so that no client can
-make the page grow.
+apart. Labels come from small fixed sets or from the policy, and what comes from a request is bounded, so
+that no client can make the page grow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from prometheus_client import (
     CollectorRegistry,
     Counter,
+    Histogram,
     PlatformCollector,
     ProcessCollector,
     generate_latest,
@@ -20,6 +22,13 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
+
+MAX_TOOLS = 200
+"""Names of tools with a label of their own; the rest are `other`."""
+
+FAST = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1.0)
+SLOW = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 600.0)
+"""Seconds: of our own work, and of what a model or a person takes."""
 
 
 class Metrics:
@@ -36,7 +45,8 @@ class Metrics:
         if workers:
             # Counters keep their values in files that all workers have; none is in a registry of its own.
             self._shared = CollectorRegistry()
-            MultiProcessCollector(self._shared)
+            collector: Any = MultiProcessCollector  # prometheus_client does not annotate it
+            collector(self._shared)
             registry = None
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
@@ -53,16 +63,59 @@ class Metrics:
         )
         self.verdicts = Counter(
             "modegate_verdicts",
-            "Calls judged, by the mode in force and the verdict.",
-            ["mode", "verdict"],
+            "Calls judged, by the mode in force, the tool and the verdict.",
+            ["mode", "tool", "verdict"],
             registry=registry,
         )
+        self._tools: set[str] = set()
         self.unparsable = Counter(
             "modegate_unparsable",
             "What could not be read in a mode: `request`, `frame` or `answer`.",
             ["what"],
             registry=registry,
         )
+
+        self.ungated = Counter(
+            "modegate_ungated_steps",
+            "Steps that no gate read: in `default` mode, or in a mode without declaring tools (`no_tools`).",
+            ["why"],
+            registry=registry,
+        )
+        self.approvals = Counter(
+            "modegate_approvals",
+            "Questions to a person that a step waited for, by what came of them.",
+            ["outcome"],
+            registry=registry,
+        )
+        self.reload_failures = Counter(
+            "modegate_policy_reload_failures",
+            "New contents of the policies file that were not put in force.",
+            registry=registry,
+        )
+        self.added = self._seconds(
+            "modegate_added_seconds",
+            "What modegate itself took of the time to a step's first byte.",
+            FAST,
+        )
+        self.hold = self._seconds(
+            "modegate_hold_seconds", "How long calls were held back until their verdict.", SLOW
+        )
+        self.append = self._seconds(
+            "modegate_append_seconds", "How long an append took until it was durable.", FAST
+        )
+
+    def _seconds(self, name: str, text: str, buckets: Sequence[float]) -> Histogram:
+        registry = None if self._shared is not None else self.registry
+        return Histogram(name, text, buckets=buckets, registry=registry)
+
+    def judged(self, mode: str, tool: str, verdict: str) -> None:
+        """Count a call; of tools' names, which models make up, only so many have a label of their own."""
+        if tool not in self._tools:
+            if len(self._tools) < MAX_TOOLS:
+                self._tools.add(tool)
+            else:
+                tool = "other"
+        self.verdicts.labels(mode, tool, verdict).inc()
 
     def watch(
         self, *, lost: Callable[[], int], generation: Callable[[], int], problems: Callable[[], int]

@@ -7,10 +7,13 @@ from collections.abc import AsyncIterator
 from starlette.types import Send
 
 from modegate.core.errors import UpstreamFailed
+from modegate.server.report import Report
 from modegate.server.upstream import Upstream, UpstreamRequest
 
 
-async def pass_through(upstream: Upstream, request: UpstreamRequest, send: Send) -> str:
+async def pass_through(
+    upstream: Upstream, request: UpstreamRequest, send: Send, report: Report
+) -> str:
     """Forward a request and its answer, chunk by chunk; give the outcome.
 
     An answer that breaks off is cut towards the client too: the connection is closed without the end
@@ -19,7 +22,9 @@ async def pass_through(upstream: Upstream, request: UpstreamRequest, send: Send)
     Raises:
         UpstreamFailed: there was no answer at all.
     """
+    report.sent()
     answer = await upstream.send(request)
+    report.answered()
     try:
         await send(
             {"type": "http.response.start", "status": answer.status, "headers": answer.headers}

@@ -9,6 +9,7 @@ from starlette.types import Receive, Scope, Send
 from modegate.core.errors import ModegateError
 from modegate.core.ids import StepId
 from modegate.server.inbox import ClientGone
+from modegate.server.report import Report
 from modegate.server.step import Reach, Step
 
 log = logging.getLogger(__name__)
@@ -23,7 +24,9 @@ class Proxy:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; whatever goes wrong is answered in the client's own format."""
-        step = Step(self._reach, StepId(self._reach.clock.new_id()), scope, receive, send)
+        clock, metrics = self._reach.clock, self._reach.metrics
+        report = Report(StepId(clock.new_id()), clock, metrics)
+        step = Step(self._reach, report, scope, receive, send)
         outcome = "failed"
         try:
             outcome = await step.run()
@@ -37,4 +40,4 @@ class Proxy:
             log.exception("step %s failed", step.id)
             await step.refuse(ModegateError(f"modegate failed; its log says why, under {step.id}"))
         finally:
-            self._reach.metrics.steps.labels(outcome).inc()
+            report.over(outcome)

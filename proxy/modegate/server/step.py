@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
+from modegate.core import fetching, identify
 from modegate.core import headers as lines
-from modegate.core import identify
 from modegate.core.dialects.base import Dialect
 from modegate.core.encoding import BadEncoding, UnknownEncoding, decoder
 from modegate.core.endpoints import Endpoint, Kind, classify
@@ -28,7 +28,7 @@ from modegate.core.errors import (
 from modegate.core.exchange import Exchange, StepRequest
 from modegate.core.identify_body import BodyFields, body_fields
 from modegate.core.identify_sources import body_names
-from modegate.core.ids import LOCAL, StepId
+from modegate.core.ids import LOCAL
 from modegate.core.routes import dialect_of, has_model, model_of_body, model_of_path
 from modegate.core.standing import Standing
 from modegate.core.translated import unstored
@@ -37,12 +37,14 @@ from modegate.server.approvals import Approvals
 from modegate.server.clock import Clock
 from modegate.server.drive import Drive, Outside
 from modegate.server.eventlog import EventLog
+from modegate.server.fetch import fetch
 from modegate.server.folds import Folds
 from modegate.server.inbox import Inbox
 from modegate.server.metrics import Metrics
 from modegate.server.passthrough import pass_through
 from modegate.server.policies import Policies
 from modegate.server.recorder import Recorder
+from modegate.server.report import GATED, PASSED, RESTORED, Report
 from modegate.server.sessions import Sessions
 from modegate.server.upstream import Upstream, UpstreamRequest
 from modegate.server.upstreams import Picked, Upstreams
@@ -72,10 +74,11 @@ class Step:
     """One request and its answer."""
 
     def __init__(
-        self, reach: Reach, step: StepId, scope: Scope, receive: Receive, send: Send
+        self, reach: Reach, report: Report, scope: Scope, receive: Receive, send: Send
     ) -> None:
         """Take a request of which nothing was read yet."""
-        self.id = step
+        self.id = report.step
+        self._report = report
         self._reach = reach
         self._scope = scope
         self._send = send
@@ -108,18 +111,24 @@ class Step:
 
     async def _tell(self, message: Message) -> None:
         self._began = True
+        if message["type"] == "http.response.start":
+            self._report.told(message["status"])
         await self._send(message)
 
     async def _serve(self) -> None:
         scope = self._scope
         endpoint = classify(scope["method"], scope["raw_path"])
         self._dialect = endpoint.dialect
+        self._report.endpoint = endpoint.kind
         self._check_length()
         found = await self._identify(endpoint)
+        self._report.session = found.key.session
         path = endpoint.path.decode("latin-1")[:200]
         standing = await self._reach.sessions.enter(found, self._policy, path)
+        self._report.mode, self._report.policy = standing.label, standing.policy.hash
         dialect = self._reach.dialects.get(endpoint.kind)
-        if standing.gated and endpoint.kind is not Kind.HARMLESS and dialect is None:
+        passes = endpoint.kind in (Kind.HARMLESS, Kind.STORED)
+        if standing.gated and not passes and dialect is None:
             raise EndpointNotGated(
                 f"session {found.key.session!r} is in mode {standing.label!r}, and modegate cannot gate "
                 f"{scope['method']} {path}; use /v1/chat/completions, or set the mode to default"
@@ -130,6 +139,8 @@ class Step:
             self._check_site(upstream)
             if dialect is not None and (standing.gated or standing.state.ever_gated):
                 self._outcome = await self._gated(endpoint, dialect, found, standing, upstream)
+            elif endpoint.kind is Kind.STORED and (planned := self._plan(endpoint, standing)):
+                self._outcome = await self._fetched(planned, standing, upstream)
             else:
                 self._outcome = await self._pass(endpoint, upstream)
 
@@ -209,7 +220,22 @@ class Step:
             lines.request_headers(self._headers),
             body,
         )
-        return await pass_through(upstream, request, self._tell)
+        self._report.how = PASSED
+        if endpoint.gated:
+            self._reach.metrics.ungated.labels("default").inc()
+        return await pass_through(upstream, request, self._tell, self._report)
+
+    def _plan(self, endpoint: Endpoint, standing: Standing) -> fetching.Fetch | None:
+        return fetching.plan(endpoint.path, self._scope["query_string"], standing)
+
+    async def _fetched(self, planned: fetching.Fetch, standing: Standing, upstream: Picked) -> str:
+        await self._inbox.body()
+        query = self._scope["query_string"]
+        head = lines.request_headers(self._headers, content_length=False)
+        head = lines.replace(head, b"accept-encoding", b"identity")
+        target = planned.path + (b"?" + query if query else b"")
+        request = UpstreamRequest(self._scope["method"], target, head, b"")
+        return await fetch(upstream, request, (self.id, planned, standing), self._tell)
 
     async def _gated(
         self,
@@ -247,10 +273,12 @@ class Step:
             recorder=reach.recorder,
             clock=reach.clock,
             metrics=reach.metrics,
+            report=self._report,
             approvals=reach.approvals,
             draining=reach.draining,
             stand=stand,
         )
+        self._report.how = GATED if standing.gated else RESTORED
         self._drive = Drive(exchange, outside)
         return await self._drive.run(standing)
 

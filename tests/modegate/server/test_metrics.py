@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from modegate.server.metrics import Metrics
+from modegate.server.metrics import MAX_TOOLS, Metrics
 
 
 def test_what_was_counted_is_on_the_page() -> None:
     metrics = Metrics()
     metrics.steps.labels("done").inc()
     metrics.hops.inc(2)
-    metrics.verdicts.labels("plan", "answer").inc()
+    metrics.judged("plan", "write", "answer")
     metrics.unparsable.labels("frame").inc()
     body, content_type = metrics.page()
     lines = body.decode().splitlines()
     assert content_type.startswith("text/plain; version=0.0.4")
     assert 'modegate_steps_total{outcome="done"} 1.0' in lines
     assert "modegate_hops_total 2.0" in lines
-    assert 'modegate_verdicts_total{mode="plan",verdict="answer"} 1.0' in lines
+    assert 'modegate_verdicts_total{mode="plan",tool="write",verdict="answer"} 1.0' in lines
     assert 'modegate_unparsable_total{what="frame"} 1.0' in lines
 
 
@@ -28,6 +28,15 @@ def test_what_others_count_is_read_with_the_page() -> None:
     assert "modegate_recorder_lost_total 7.0" in lines
     assert "modegate_policy_generation 4.0" in lines
     assert "modegate_policy_problems 2.0" in lines
+
+
+def test_names_that_models_make_up_do_not_make_the_page_grow() -> None:
+    metrics = Metrics()
+    for number in range(MAX_TOOLS + 50):
+        metrics.judged("plan", f"tool-{number}", "answer")
+    lines = [line for line in metrics.page()[0].decode().splitlines() if "verdicts_total{" in line]
+    assert len(lines) == MAX_TOOLS + 1
+    assert 'modegate_verdicts_total{mode="plan",tool="other",verdict="answer"} 50.0' in lines
 
 
 def test_two_proxies_count_apart() -> None:
