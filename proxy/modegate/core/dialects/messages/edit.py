@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -192,11 +191,3 @@ def section_edits(request: MessagesRequest, section: str) -> list[Edit]:
 def _new_member(request: MessagesRequest, key: str, value: bytes) -> Edit:
     at = request.members[0].start
     return Edit(at, at, quote(key) + b":" + value + b",")
-
-
-def extend(request: MessagesRequest, turn: Sequence[bytes]) -> bytes:
-    """Add messages, each as JSON, at the end of `messages`."""
-    spans = request.messages
-    at = spans[-1].end if spans else request.top["messages"].start + 1
-    added = b",".join(turn)
-    return apply(request.body, [Edit(at, at, (b"," + added) if spans else added)])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from modegate.core.dialects.messages.edit import assemble, extend
+from modegate.core.dialects.messages.edit import assemble
 from modegate.core.dialects.messages.exits import EXIT_ENTRY
 from modegate.core.dialects.messages.request import MessagesRequest
 from modegate.core.dialects.texts import grow
@@ -353,20 +353,6 @@ def test_in_default_mode_nothing_is_filtered_and_nothing_added() -> None:
     got = assemble(MessagesRequest(body), Session("default").standing(), "")
     assert got.body == body
     assert got.tools == ("read", "write", "ExitPlanMode", "code_execution")
-
-
-# What the answer's side builds on.
-
-
-@pytest.mark.parametrize("messages", [[], [USER], [USER, CALLED]])
-def test_messages_are_added_at_the_end(messages: list[Any]) -> None:
-    body = json.dumps(request(messages=messages)).encode()
-    turn = [json.dumps(one).encode() for one in (CALLED, RESULT)]
-    assert json.loads(extend(MessagesRequest(body), turn))["messages"] == [
-        *messages,
-        CALLED,
-        RESULT,
-    ]
 
 
 def test_b083_a_notice_stands_behind_the_results_of_its_message() -> None:
