@@ -29,6 +29,8 @@ class Kind(StrEnum):
     """The same of Responses."""
     COMPACT = "compact"
     """Makes a history of Responses shorter."""
+    STORED = "stored"
+    """A stored answer of Responses: fetched, deleted or cancelled."""
     HARMLESS = "harmless"
     """Gives a model no tools; passes in every mode."""
     OTHER = "other"
@@ -90,6 +92,11 @@ _HARMLESS = (
 )
 _HARMLESS_TABLE = tuple((methods, re.compile(pattern)) for methods, pattern in _HARMLESS)
 
+_STORED = re.compile(
+    rb"(?:GET|DELETE) /responses/[A-Za-z0-9_-]+|GET /responses/[A-Za-z0-9_-]+/input_items"
+    rb"|POST /responses/[A-Za-z0-9_-]+/cancel"
+)
+
 # Asked of the base URL itself, before the first request.
 _PROBES = {("HEAD", b"/"), ("HEAD", b"/api/hello"), ("GET", b"/api/hello")}
 
@@ -126,4 +133,6 @@ def _kind(method: str, path: bytes) -> Kind:
         return _GATED[known]
     if any(method in methods and form.fullmatch(known) for methods, form in _HARMLESS_TABLE):
         return Kind.HARMLESS
+    if _STORED.fullmatch(method.encode("latin-1", "replace") + b" " + known):
+        return Kind.STORED
     return Kind.OTHER

@@ -99,8 +99,6 @@ def test_b124_b125_harmless_endpoints(method: str, path: bytes) -> None:
         ("GET", b"/v1/chat/completions"),
         ("PUT", b"/v1/chat/completions"),
         ("GET", b"/v1/responses"),
-        ("GET", b"/v1/responses/r1"),
-        ("DELETE", b"/v1/responses/r1"),
         ("POST", b"/v1/messages/batches"),
         ("POST", b"/v1/completions"),
         ("POST", b"/v1/images/generations"),

@@ -1,0 +1,97 @@
+"""Stored answers, fetched later: in a mode only those of the session itself, and never what was refused.
+
+An answer is asked for under the id that the client knows; what the provider is asked for is the last hop's,
+and what comes back bears the client's id again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from modegate.core.errors import EndpointNotGated
+from modegate.core.events import AnswerMapped
+from modegate.core.gate import Gate, Offer
+from modegate.core.ids import StepId
+from modegate.core.standing import Standing
+
+_PATH = re.compile(rb"(?P<base>.*/responses/)(?P<id>[A-Za-z0-9_-]+)(?P<rest>/[a-z_]+)?/?")
+_WHOLE = frozenset({b"", b"stream=false"})
+"""Queries that leave the answer one body; `include` adds to it and is taken too."""
+
+
+class Fetched(Protocol):
+    """A dialect's stored answer."""
+
+    @property
+    def calls(self) -> list[Any]:
+        """Its calls, as the gate reads them."""
+        ...
+
+    def write(self, name: str) -> bytes:
+        """Give it without the calls that were not released, under this id."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """What is asked of the provider, and how its answer is looked at."""
+
+    path: bytes
+    """With the id of the last hop."""
+    name: str
+    """The id that the client knows."""
+    mapped: AnswerMapped
+
+
+def plan(path: bytes, query: bytes, standing: Standing) -> Fetch | None:
+    """Find what a request is for; None where it may pass as it is.
+
+    Raises:
+        EndpointNotGated: in a mode, an answer that is not known to be this session's; or a form of an
+            answer that cannot be looked at.
+    """
+    match = _PATH.fullmatch(path)
+    name = match["id"].decode() if match else ""
+    mapped = _known(name, standing.state.mapped)
+    if match is None or mapped is None:
+        if not standing.gated:
+            return None
+        raise EndpointNotGated(
+            f"in mode {standing.label!r} only answers can be fetched that were given to this session in a "
+            "mode"
+        )
+    streamed = any(part.startswith((b"stream", b"starting")) for part in _parts(query))
+    if match["rest"] == b"/input_items" or streamed:
+        raise EndpointNotGated(
+            "of an answer that was given in a mode, neither what it was asked nor its stream can be fetched; "
+            "fetch it whole"
+        )
+    rest = path[match.end("id") :]
+    return Fetch(match["base"] + mapped.last.encode() + rest, name, mapped)
+
+
+def _parts(query: bytes) -> list[bytes]:
+    return [part for part in query.lower().split(b"&") if part not in _WHOLE]
+
+
+def _known(name: str, mapped: Mapping[str, AnswerMapped]) -> AnswerMapped | None:
+    if name in mapped:
+        return mapped[name]
+    # A hop that the client was not told of, as another answer may name it.
+    known = (one for one in mapped.values() if name == one.last or name in one.hops)
+    return next(known, None)
+
+
+def judge(step: StepId, fetched: Fetched, fetch: Fetch, standing: Standing) -> bytes:
+    """Give a stored answer without what the mode in force does not allow, and what was refused."""
+    offer = Offer(standing, (), frozenset())
+    calls = fetched.calls
+    Gate(step, frozenset()).judge(calls, offer, standing)
+    owed = "".join(fetch.mapped.owed)
+    for call in calls:
+        # Nobody is asked about what was decided long ago.
+        call.released = bool(call.released) and (not call.id or f'"{call.id}"' not in owed)
+    return fetched.write(fetch.name)

@@ -1,0 +1,56 @@
+"""A stored answer on its way back to the client: taken whole, looked at, sent on."""
+
+from __future__ import annotations
+
+from starlette.types import Send
+
+from modegate.core import headers as lines
+from modegate.core.dialects.responses.fetched import FetchedResponse
+from modegate.core.encoding import BadEncoding, UnknownEncoding, decoder
+from modegate.core.errors import AnswerUnreadable, TooLarge
+from modegate.core.fetching import Fetch, judge
+from modegate.core.ids import StepId
+from modegate.core.standing import Standing
+from modegate.server.upstream import Upstream, UpstreamAnswer, UpstreamRequest
+
+
+async def fetch(
+    upstream: Upstream,
+    request: UpstreamRequest,
+    what: tuple[StepId, Fetch, Standing],
+    send: Send,
+) -> str:
+    """Forward a request for a stored answer, and what the mode in force allows of it; give the outcome.
+
+    Raises:
+        UpstreamFailed: there was no answer, or one that cannot be read.
+        TooLarge: it is over `limits.body`.
+    """
+    step, planned, standing = what
+    answer = await upstream.send(request)
+    try:
+        body = await _whole(answer, standing.policy.limits.body)
+    finally:
+        await answer.close()
+    if 200 <= answer.status < 300:
+        body = judge(step, FetchedResponse(body), planned, standing)
+    head = lines.replace(answer.headers, b"content-encoding", None)
+    head = lines.replace(head, b"content-length", str(len(body)).encode())
+    await send({"type": "http.response.start", "status": answer.status, "headers": head})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+    return "fetched"
+
+
+async def _whole(answer: UpstreamAnswer, limit: int) -> bytes:
+    coding = lines.get_one(answer.headers, b"content-encoding") or b""
+    body = bytearray()
+    try:
+        undo = decoder(coding, limit)
+        async for chunk in answer.chunks():
+            body += undo.feed(chunk)
+            if len(body) > limit:
+                raise TooLarge(f"the upstream's answer is over {limit} bytes (limits.body)")
+        undo.finish()
+    except (BadEncoding, UnknownEncoding) as error:
+        raise AnswerUnreadable(str(error)) from error
+    return bytes(body)

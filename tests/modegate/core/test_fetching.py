@@ -1,0 +1,137 @@
+"""Stored answers in a mode: which of them can be fetched, under which id, and what of them is shown."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from modegate.core.dialects.responses.fetched import FetchedResponse
+from modegate.core.endpoints import Kind, classify
+from modegate.core.errors import AnswerUnreadable, EndpointNotGated
+from modegate.core.fetching import judge, plan
+from modegate.core.ids import DEFAULT_MODE, StepId
+from modegate.core.policy import Effect
+from support.playbook import Session, mode, policy, rule
+from support.responses import answer, call, message, request, response, session
+
+WRITE = call("write", '{"path":"SECRET"}')
+READ = call("read", "{}", 2)
+GREP = call("grep", "{}", 3)
+
+
+def given(*hops: bytes, rules: Any = None) -> Session:
+    """Give a session in which an answer of these hops was given."""
+    got = session(rules=rules) if rules else session()
+    body = {key: value for key, value in request("read", "grep", "write").items() if key != "store"}
+    got.step(body | {"stream": True}, list(hops))
+    return got
+
+
+TWO = [
+    answer(message("a"), WRITE),
+    answer(message("b"), WRITE | {"arguments": '{"n":2}'}, n=2),
+    answer(message("c"), READ, n=3),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "kind"), [
+    ("GET", b"/v1/responses/resp_1", Kind.STORED),
+    ("DELETE", b"/responses/resp-1/", Kind.STORED),
+    ("GET", b"/v1/responses/resp_1/input_items", Kind.STORED),
+    ("POST", b"/v1/responses/resp_1/cancel", Kind.STORED),
+    ("POST", b"/v1/responses/resp_1", Kind.OTHER),
+    ("GET", b"/v1/responses/a/b", Kind.OTHER),
+    ("GET", b"/v1/responses/a%2Fb", Kind.OTHER),
+    ("GET", b"/v1/responses/..", Kind.OTHER),
+    ("GET\n", b"/v1/responses/a", Kind.OTHER),
+])  # fmt: skip
+def test_which_requests_are_for_a_stored_answer(method: str, path: bytes, kind: Kind) -> None:
+    assert classify(method, path).kind == kind
+
+
+@pytest.mark.parametrize(("path", "wanted"), [
+    (b"/v1/responses/resp_1", b"/v1/responses/resp_3"),
+    (b"/responses/resp_1/", b"/responses/resp_3/"),
+    (b"/v1/responses/resp_1/cancel", b"/v1/responses/resp_3/cancel"),
+    (b"/v1/responses/resp_2", b"/v1/responses/resp_3"),
+    (b"/v1/responses/resp_3", b"/v1/responses/resp_3"),
+])  # fmt: skip
+def test_the_provider_is_asked_for_the_last_hop(path: bytes, wanted: bytes) -> None:
+    planned = plan(path, b"include=x", given(*TWO).standing())
+    assert planned is not None
+    assert planned.path == wanted
+
+
+def test_an_answer_of_which_nothing_was_refused_is_known() -> None:
+    planned = plan(b"/v1/responses/resp_1", b"", given(answer(message("a"))).standing())
+    assert planned is not None
+    assert planned.path == b"/v1/responses/resp_1"
+
+
+@pytest.mark.parametrize(("path", "query"), [
+    (b"/v1/responses/resp_9", b""),
+    (b"/v1/responses/resp_1/input_items", b""),
+    (b"/v1/responses/resp_1", b"stream=true"),
+    (b"/v1/responses/resp_1", b"a=b&Stream=True"),
+    (b"/v1/responses/resp_1", b"starting_after=1"),
+])  # fmt: skip
+def test_what_cannot_be_looked_at_is_refused(path: bytes, query: bytes) -> None:
+    with pytest.raises(EndpointNotGated):
+        plan(path, query, given(*TWO).standing())
+
+
+def test_in_default_mode_unknown_answers_pass_and_known_ones_are_looked_at() -> None:
+    got = given(*TWO)
+    got.set_mode(DEFAULT_MODE)
+    assert plan(b"/v1/responses/resp_9", b"stream=true", got.standing()) is None
+    assert plan(b"/v1/responses/resp_1", b"stream=false", got.standing()) is not None
+    assert plan(b"/v1/responses/x", b"", Session(DEFAULT_MODE).standing()) is None
+
+
+def fetched(got: Session, *items: Any, name: str = "resp_1") -> Any:
+    planned = plan(b"/v1/responses/" + name.encode(), b"", got.standing())
+    assert planned is not None
+    body = json.dumps(response(items, n=3)).encode()
+    return json.loads(judge(StepId("s"), FetchedResponse(body), planned, got.standing()))
+
+
+def test_it_bears_the_clients_id_and_what_the_mode_allows() -> None:
+    found = fetched(given(*TWO), message("c"), READ, WRITE)
+    assert found["id"] == "resp_1"
+    assert [item["type"] for item in found["output"]] == ["message", "function_call"]
+
+
+def test_what_the_mode_no_longer_allows_is_not_shown() -> None:
+    rules = policy(mode("plan", "read", "grep"), mode("review", "grep"))
+    got = given(answer(READ, GREP), rules=rules)
+    got.set_mode("review")
+    assert [item["name"] for item in fetched(got, READ, GREP)["output"]] == ["grep"]
+
+
+def test_what_was_refused_is_not_shown_in_default_mode_either() -> None:
+    got = given(answer(WRITE, READ))
+    got.set_mode(DEFAULT_MODE)
+    other = call("write", "{}", 9)
+    assert [item["id"] for item in fetched(got, WRITE, READ, other)["output"]] == ["fc_2", "fc_9"]
+
+
+def test_what_a_person_would_be_asked_about_is_not_shown() -> None:
+
+    rules = policy(mode("plan", "grep", rule("read", effect=Effect.ASK)))
+    assert fetched(given(answer(GREP), rules=rules), READ, GREP)["output"] == [GREP]
+
+
+def test_a_deleted_answer_is_told_under_the_clients_id() -> None:
+    got = given(*TWO)
+    planned = plan(b"/v1/responses/resp_1", b"", got.standing())
+    assert planned is not None
+    body = b'{"id": "resp_3", "object": "response", "deleted": true}'
+    told = judge(StepId("s"), FetchedResponse(body), planned, got.standing())
+    assert told == body.replace(b"resp_3", b"resp_1")
+
+
+def test_what_cannot_be_read_is_not_shown() -> None:
+    with pytest.raises(AnswerUnreadable):
+        FetchedResponse(b"event: x\n\n")
