@@ -100,10 +100,10 @@ SETTERS: dict[str, dict[str, str]] = {
 
 
 @pytest.mark.parametrize("method", SETTERS)
-async def test_a_mode_is_in_the_log_then_told_then_answered(
+async def test_b165_a_mode_is_in_the_log_then_told_then_answered(
     proxy: Running, connect: Connect, method: str
 ) -> None:
-    """Codex-acp #450, ggcode #1145 (B164): never an echo without effect. oh-my-pi 1015 (B165): both kinds."""
+    """Codex-acp #450, ggcode #1145: never an echo without effect. oh-my-pi 1015: both kinds."""
     async with connect(proxy) as client:
         session = await client.new()
         before = await client.settled()
@@ -123,10 +123,10 @@ async def test_a_mode_is_in_the_log_then_told_then_answered(
 
 
 @pytest.mark.parametrize("method", SETTERS)
-async def test_the_mode_in_force_is_set_without_an_event(
+async def test_b170_the_mode_in_force_is_set_without_an_event(
     proxy: Running, connect: Connect, method: str
 ) -> None:
-    """agent-of-empires 1028 (B155), gajae-code 3905 (B170)."""
+    """agent-of-empires 1028, gajae-code 3905."""
     async with connect(proxy) as client, connect(proxy) as other:
         session = await client.new()
         await client.set_mode(session, "default")
@@ -142,8 +142,10 @@ async def test_the_mode_in_force_is_set_without_an_event(
         assert len(await proxy.events(session)) == 2
 
 
-async def test_every_attached_client_is_told_exactly_once(proxy: Running, connect: Connect) -> None:
-    """agent-of-empires 1028 (B155)."""
+async def test_b155_every_attached_client_is_told_exactly_once(
+    proxy: Running, connect: Connect
+) -> None:
+    """agent-of-empires 1028."""
     async with connect(proxy) as one, connect(proxy) as two, connect(proxy) as three:
         session, foreign = await one.new(), await one.new()
         await two.resume(session)
@@ -177,10 +179,10 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize("method", UNKNOWN)
-async def test_a_mode_that_is_not_there_changes_nothing(
+async def test_b158_a_mode_that_is_not_there_changes_nothing(
     proxy: Running, connect: Connect, method: str
 ) -> None:
-    """Deepagents 6139 (B158)."""
+    """Deepagents 6139."""
     params, named = UNKNOWN[method]
     async with connect(proxy) as client:
         session = await client.new()
@@ -195,10 +197,10 @@ async def test_a_mode_that_is_not_there_changes_nothing(
         assert (await client.load(session))["modes"]["currentModeId"] == "plan"
 
 
-async def test_a_mode_that_a_reload_takes_away_is_no_longer_offered(
+async def test_b158_a_mode_that_a_reload_takes_away_is_no_longer_offered(
     alone: Running, connect: Connect
 ) -> None:
-    """Deepagents 6139 (B158): the list is sent again when the policy's set of modes changes."""
+    """Deepagents 6139: the list is sent again when the policy's set of modes changes."""
     async with connect(alone) as client:
         session = await client.new()
         after = await client.settled()
@@ -246,8 +248,8 @@ async def test_meta_never_overrides_a_parameter(proxy: Running, connect: Connect
         assert (await client.load(other))["modes"]["currentModeId"] == "default"
 
 
-async def test_what_is_set_survives_the_client(proxy: Running, connect: Connect) -> None:
-    """AionCore 139 (B168): a load never resets the mode."""
+async def test_b168_what_is_set_survives_the_client(proxy: Running, connect: Connect) -> None:
+    """AionCore 139: a load never resets the mode."""
     async with connect(proxy) as client:
         session = await client.new()
         await client.set_mode(session, "plan")

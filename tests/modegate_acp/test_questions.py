@@ -112,10 +112,10 @@ async def mode(proxy: Running, session: str) -> str:
     return str((await proxy.control("GET", f"/sessions/{session}")).json()["mode"])
 
 
-async def test_the_plan_is_shown_whole_and_approved(
+async def test_b163_the_plan_is_shown_whole_and_approved(
     proxy: Running, connect: Connect, name: str
 ) -> None:
-    """Gajae-code 1139 (B163): the event first, then the update, then the next request unfiltered."""
+    """Gajae-code 1139: the event first, then the update, then the next request unfiltered."""
     async with connect(proxy) as client:
         async with asked(proxy, name, client) as waiting:
             (question,) = waiting.questions
@@ -151,8 +151,8 @@ async def test_the_plan_is_shown_whole_and_approved(
     assert delivered["data"]["via"] == "acp:test"
 
 
-async def test_a_rejection_keeps_the_mode(proxy: Running, connect: Connect, name: str) -> None:
-    """claude-code #89403; agenthub 603 (B162): the turn goes on with a corrective result."""
+async def test_b162_a_rejection_keeps_the_mode(proxy: Running, connect: Connect, name: str) -> None:
+    """claude-code #89403; agenthub 603: the turn goes on with a corrective result."""
     async with connect(proxy) as client:
         async with asked(proxy, name, client) as waiting:
             await client.choose(waiting.questions[0], "reject")
@@ -219,10 +219,10 @@ NOT_A_YES: dict[str, Json] = {
 
 
 @pytest.mark.parametrize("answer", NOT_A_YES.values(), ids=NOT_A_YES)
-async def test_nothing_but_an_offered_option_approves(
+async def test_b162_nothing_but_an_offered_option_approves(
     proxy: Running, connect: Connect, name: str, answer: Json
 ) -> None:
-    """Agenthub 603 (B162)."""
+    """Agenthub 603."""
     async with connect(proxy) as one, connect(proxy) as two:
         async with asked(proxy, name, one, two) as waiting:
             first, second = waiting.questions
@@ -234,7 +234,7 @@ async def test_nothing_but_an_offered_option_approves(
     assert await mode(proxy, name) == "plan"
 
 
-async def test_cancelled_is_an_abstention_while_others_are_attached(
+async def test_b162_cancelled_is_an_abstention_while_others_are_attached(
     proxy: Running, connect: Connect, name: str
 ) -> None:
     async with connect(proxy) as one, connect(proxy) as two:
@@ -248,10 +248,10 @@ async def test_cancelled_is_an_abstention_while_others_are_attached(
     assert await mode(proxy, name) == "plan"
 
 
-async def test_session_cancel_settles_what_waits_at_once(
+async def test_b159_session_cancel_settles_what_waits_at_once(
     proxy: Running, connect: Connect, name: str
 ) -> None:
-    """Deepchat 1881 (B159): the held answer completes as not approved; a late yes changes nothing."""
+    """Deepchat 1881: the held answer completes as not approved; a late yes changes nothing."""
     async with connect(proxy) as client:
         async with asked(proxy, name, client) as waiting:
             (question,) = waiting.questions
@@ -265,8 +265,10 @@ async def test_session_cancel_settles_what_waits_at_once(
 
 
 @pytest.mark.parametrize("how", ["session/close", "the connection ends"])
-async def test_who_leaves_abstains(proxy: Running, connect: Connect, name: str, how: str) -> None:
-    """Deepchat 1881 (B159): a client that dies decides nothing; the question waits for the next one."""
+async def test_b159_who_leaves_abstains(
+    proxy: Running, connect: Connect, name: str, how: str
+) -> None:
+    """Deepchat 1881: a client that dies decides nothing; the question waits for the next one."""
     async with asked_then_left(proxy, connect, name, how) as waiting:
         assert "approval/answered" not in await kinds_of(proxy, name)
         async with connect(proxy) as other:
@@ -359,8 +361,8 @@ async def kinds_of_closed(folder: Path) -> list[str]:
         return await kinds_of(proxy, "s")
 
 
-async def test_nobody_answers_in_time(tmp_path: Path, connect: Connect) -> None:
-    """Chatcli 1307 (B161): a client that shows nothing freezes nothing for ever."""
+async def test_b161_nobody_answers_in_time(tmp_path: Path, connect: Connect) -> None:
+    """Chatcli 1307: a client that shows nothing freezes nothing for ever."""
     waits = Waits(nobody=PATIENCE, streamed=0.3, whole=0.3)
     async with planning(tmp_path, waits=waits) as proxy, connect(proxy) as client:
         async with asked(proxy, "s", client) as waiting:
