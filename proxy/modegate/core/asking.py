@@ -125,6 +125,11 @@ class Asking:
         """Send the request as it came, but for what is put back."""
         return [*self.moved_on(standing), *self._told(), self._untouched()]
 
+    @property
+    def declares_tools(self) -> bool:
+        """Whether the agent offers its model any tool."""
+        return bool(self._request.declares_tools)
+
     def strays(self, standing: Standing) -> bool:
         """Tell whether the model could still call an exit tool, in the default mode: it once had one."""
         return (

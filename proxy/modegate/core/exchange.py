@@ -104,7 +104,8 @@ class Exchange:
             self._gate = Gate(self._step.step, self._asking.call_ids)
             self._closing.place = self._asking.place
             self._closing.naming.kept = self._asking.kept
-            return [*self._asking.moved_on(self._standing), *self._call(self._standing)]
+            told: list[Effect] = [] if self._asking.declares_tools else [Count("no_tools")]
+            return [*told, *self._asking.moved_on(self._standing), *self._call(self._standing)]
         except ModegateError as error:
             return self._fail(error)
 
@@ -212,6 +213,11 @@ class Exchange:
         elif not self._gate.release(ask, now):
             self._refuse(ask, words.allowed_no_more(), person=person)
         return self._ask()
+
+    @property
+    def holding(self) -> bool:
+        """Whether some call of the answer under way is held back."""
+        return isinstance(self._answer, StreamedHop) and self._answer.hold.holding
 
     def failed(self, error: ModegateError) -> list[Effect]:
         """Take that something the step needs is not there: the log, a mode, our own sanity.

@@ -51,6 +51,11 @@ class Hold:
         """Give the calls that are complete and have no verdict yet."""
         return self._unjudged(self._queue[0]) if self._queue and self.done is None else []
 
+    @property
+    def holding(self) -> bool:
+        """Whether some call is held back."""
+        return bool(self._held)
+
     def surrender(self) -> list[Part]:
         """Give all that is held back, with the calls that nobody has refused."""
         for choice in self.reader.choices.values():

@@ -111,6 +111,7 @@ class Drive:
         for at in range(0, len(chunk), SLICE):
             if self._chunks is chunks and self._outcome is None:
                 await self._perform(self._exchange.upstream_data(chunk[at : at + SLICE]))
+                self._out.report.holding(now=self._exchange.holding)
         return None
 
     async def _perform(self, effects: Iterable[Effect]) -> None:
@@ -236,6 +237,8 @@ class Drive:
     def _count(self, what: str) -> None:
         if what == "unreadable":
             self._out.metrics.unparsable.labels("answer").inc()
+        elif what == "no_tools":
+            self._out.metrics.ungated.labels(what).inc()
 
 
 def _is_end(effect: Effect) -> bool:
