@@ -18,6 +18,7 @@ from modegate.core.spans import members, without_lone_surrogates
 from modegate.core.sse import Frame
 
 _CALL_DELTA = "input_json_delta"
+_KNOWN = frozenset().union(*DELTAS.values(), {_CALL_DELTA})
 
 
 @dataclass(eq=False, slots=True)
@@ -192,7 +193,11 @@ class MessagesStreamReader:
         return self._blocks_part(frame, block)
 
     def _shown_delta(self, block: Block, kind: str, delta: dict[str, Any], data: bytes) -> None:
-        if kind == _CALL_DELTA or kind not in DELTAS.get(block.kind, ()):
+        if kind not in DELTAS.get(block.kind, ()) and kind not in _KNOWN:
+            # Of a kind that is not known yet: no client runs what stands in such a block.
+            block.strange = True
+            return
+        if kind not in DELTAS.get(block.kind, ()):
             raise AnswerUnreadable(
                 f"the upstream sent a piece of type {kind[:80]!r} in a block of type {block.kind!r}"
             )

@@ -74,6 +74,7 @@ ALLOWED = {
     "citations": stream(start(0, {"type": "text", "text": "", "citations": []}),
                         delta(0, "citations_delta", citation={"type": "char_location"}), stop(0),
                         reason="end_turn"),
+    "unknown piece of a text": stream(TEXT, delta(0, "note_delta", note=1), stop(0), reason="end_turn"),
     "unknown event": begin() + event("message_note", note=1) + text(0, "Hi") + end("end_turn"),
     "calls and end_turn": stream(LOOK, reason="end_turn"),
     "no reason": stream(LOOK, reason=None),
@@ -181,7 +182,7 @@ def test_a_turn_is_told_again_with_all_that_stands_in_it() -> None:
     torn += delta(3, "thinking_delta", thinking="\ud83d") + delta(
         3, "thinking_delta", thinking="\ude00"
     )
-    torn += delta(3, "signature_delta", signature="s") + stop(3)
+    torn += delta(3, "signature_delta", signature="s") + delta(3, "x_delta", x=1) + stop(3)
     twice = (
         thinking(4, "Hm.").removesuffix(stop(4))
         + delta(4, "signature_delta", signature="t")
@@ -355,7 +356,8 @@ UNREADABLE: dict[str, bytes] = {
     + delta(0, "text_delta", text=WRITE) + stop(0) + end(),
     "pieces of a redacted thinking": begin() + start(0, {"type": "redacted_thinking", "data": "x"})
     + delta(0, "thinking_delta", thinking="x"),
-    "unknown piece of a text": begin() + TEXT + delta(0, "call_delta", call=WRITE),
+    "call in an unknown piece of a text": begin() + TEXT + delta(0, "x_delta", x={"type": "tool_use"}),
+    "a signature in a text": begin() + TEXT + delta(0, "signature_delta", signature="x"),
     "delta without a type": begin() + TEXT
     + event("content_block_delta", index=0, delta={"text": "x"}),
     "delta a string": begin() + TEXT + event("content_block_delta", index=0, delta="x"),
