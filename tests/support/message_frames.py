@@ -101,6 +101,37 @@ def call(name: Any, input_: Any = None, id_: str = "toolu_0000_0", **more: Any) 
     return {"type": "tool_use", "id": id_, "name": name, "input": input_ or {}, **more}
 
 
+# Histories, and what they are in short.
+
+
+def result(id_: str = "toolu_read_1", content: str = "ok", **more: Any) -> dict[str, Any]:
+    """Give a tool's result."""
+    block = {"type": "tool_result", "tool_use_id": id_, "content": content, **more}
+    return {"role": "user", "content": [block]}
+
+
+def shape(messages: list[dict[str, Any]]) -> list[str]:
+    """Give a history in short: roles, and what their blocks are."""
+    found = []
+    for message in messages:
+        blocks = message["content"]
+        blocks = [{"type": "text", "text": blocks}] if isinstance(blocks, str) else blocks
+        found.append(f"{message['role']}({','.join(map(_short, blocks))})")
+    return found
+
+
+def _short(block: dict[str, Any]) -> str:
+    match block["type"]:
+        case "text":
+            return repr(block["text"])
+        case "tool_use":
+            return str(block["name"])
+        case "tool_result":
+            return "refused" if block.get("is_error") else "result"
+        case kind:
+            return str(block.get("signature") or kind)
+
+
 # How clients put a stream together: what any of them could run, the gate answers for.
 
 
