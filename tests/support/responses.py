@@ -213,7 +213,7 @@ def _by_pieces(body: bytes, key: str) -> list[Built]:
     for event in read(body):
         kind = event["type"]
         if kind == "response.output_item.added":
-            at = event["item"].get("id") if key == "item_id" else event["output_index"]
+            at = event["item"].get("id") if key == "item_id" else event.get("output_index")
             items[at] = dict(event["item"])
         elif kind.endswith((".arguments.delta", "_arguments.delta", "_input.delta")):
             item = items.get(event.get(key), {})
@@ -237,10 +237,10 @@ def by_whole_arguments(body: bytes) -> list[Built]:
     items: dict[Any, Json] = {}
     for event in read(body):
         if event["type"] == "response.output_item.added":
-            items[event["output_index"]] = dict(event["item"])
+            items[event.get("output_index")] = dict(event["item"])
         elif event["type"].endswith(("_arguments.done", "_input.done")):
             member = "input" if "input" in event["type"] else "arguments"
-            items.setdefault(event["output_index"], {"type": "x"})[member] = event[member] or ""
+            items.setdefault(event.get("output_index"), {"type": "x"})[member] = event[member] or ""
     return _runs(items.values())
 
 

@@ -33,6 +33,13 @@ _PIECES = {
 }
 """For a type of item: how the events of its arguments begin, and under which key they stand whole."""
 _COMMAND = "response.shell_call_command."
+_OF_ITEMS = (
+    answer.DONE,
+    _COMMAND,
+    *answer.INERT_EVENTS,
+    *(begins for begins, _ in _PIECES.values()),
+)
+"""Events that are of an item also where they do not say of which."""
 
 
 @dataclass(eq=False, slots=True)
@@ -147,6 +154,20 @@ class ResponsesStreamReader:
         self._choice.id = self._choice.id or name
 
     def _place(self, event: EventFrame) -> int:
+        """Give the index of an item that begins.
+
+        Some servers send none (llama.cpp issue 20607): then one item comes behind the other.
+        """
+        if "output_index" not in event.value:
+            if self._open_now():
+                raise AnswerUnreadable("the upstream sent items side by side without an index")
+            return max(self._outs, default=-1) + 1
+        return self._index(event)
+
+    def _open_now(self) -> list[Out]:
+        return [out for out in self._outs.values() if not out.ended]
+
+    def _index(self, event: EventFrame) -> int:
         index = event.value.get("output_index")
         if type(index) is not int or index < 0:
             raise AnswerUnreadable("the upstream sent an index that is not a whole number")
@@ -163,17 +184,21 @@ class ResponsesStreamReader:
         """Find the item that an event is about."""
         value = event.value
         name = answer.text_in(value, "item_id")
-        if "output_index" not in value:
-            if name and name not in self._names:
+        if "output_index" in value:
+            index = self._index(event)
+            out = self._outs.get(index)
+            if out is None and event.type != answer.DONE:
                 raise AnswerUnreadable("the upstream sent a piece of an item that has not begun")
-            index = self._names.get(name)
-        else:
-            index = self._place(event)
             self._name(name, index)
-        out = self._outs.get(index) if index is not None else None
-        if out is None and (index is not None) and event.type != answer.DONE:
-            raise AnswerUnreadable("the upstream sent a piece of an item that has not begun")
-        return out
+            return out
+        if name in self._names:
+            return self._outs[self._names[name]]
+        if not name and not event.type.startswith(_OF_ITEMS):
+            return None
+        open_now = self._open_now()
+        if len(open_now) > 1 or (name and not open_now):
+            raise AnswerUnreadable("the upstream sent a piece of an item that cannot be told")
+        return open_now[0] if open_now else None
 
     def _added(self, event: EventFrame) -> list[Part]:
         event.out = out = self._open(self._place(event), event.value["item"])
@@ -193,11 +218,11 @@ class ResponsesStreamReader:
 
     def _done(self, event: EventFrame, out: Out | None) -> list[Part]:
         item = event.value["item"]
-        index = self._place(event)
         if out is None:
-            out = self._open(index, item)
+            out = self._open(self._place(event), item)
         elif out.ended or type_of(item) != out.type:
             raise AnswerUnreadable("the upstream ended an item twice, or as another one")
+        index = out.index
         self._name(answer.text_in(item, "id"), index)
         event.out = out
         self._choice.end(out, item, _item_bytes(event.data))
@@ -347,8 +372,10 @@ class _Built:
         said = [form for form in forms if form]
         if not all(same_arguments(call, form, arguments) for form in said):
             call.odd = "its forms have different arguments"
-        if (last.id, last.names, last.ran) != (call.id, call.names, call.ran):
-            call.odd = "its forms have different names or ids"
+        if (last.names, last.ran) != (call.names, call.ran):
+            call.odd = "its forms have different names"
+        if last.id != call.id and not call.ran:
+            call.odd = "its forms have different ids"
         commands = ["".join(self._commands[index]) for index in sorted(self._commands)]
         action = item.get("action")
         if commands and commands != (action.get("commands") if isinstance(action, dict) else None):

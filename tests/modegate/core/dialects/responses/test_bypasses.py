@@ -119,7 +119,8 @@ UNREADABLE: dict[str, list[Any]] = {
     "an index that is text": [added(READ, 0) | {"output_index": "0"}],
     "an index below nothing": [added(READ, 0) | {"output_index": -1}],
     "an index that is true": [added(READ, 0) | {"output_index": True}],
-    "no index": [{"type": "response.output_item.added", "item": OTHER}],
+    "no index beside another": [
+        added(READ, 0), {"type": "response.output_item.added", "item": OTHER}],
     "a piece by one index and another id": [added(READ, 0), added(OTHER, 1), piece(READ, "SECRET", 1)],
     "a piece of nothing": [piece(OTHER, "SECRET", 3)],
     "a piece of an id that is not known": [

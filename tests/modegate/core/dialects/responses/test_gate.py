@@ -466,3 +466,75 @@ def test_each_client_sees_an_ordinary_call() -> None:
     """So that tests of what no client can run can fail."""
     for name, client in CLIENTS.items():
         assert [built.name for built in client(answer(READ))] == ["read"], name
+
+
+# What servers do --------------------------------------------------------------------------------
+
+
+def plainly(found: list[Any], *keys: str) -> list[Any]:
+    """Leave keys out of events and their items, as some servers do."""
+    drop = {"output_index", "sequence_number", *keys}
+    return [
+        {
+            key: {k: v for k, v in value.items() if k not in keys} if key == "item" else value
+            for key, value in event.items()
+            if key not in drop
+        }
+        for event in found
+    ]
+
+
+def unnumbered(found: list[Any]) -> bytes:
+    return b"".join(frame(event) for event in found)
+
+
+@pytest.mark.parametrize("keys", [(), ("id",), ("id", "item_id")], ids=["ids", "no ids", "none"])
+def test_items_without_an_index_come_one_behind_the_other(keys: tuple[str, ...]) -> None:
+    """As llama.cpp sends them (issue 20607)."""
+    body = unnumbered(plainly(events(reasoning(), message("a"), READ, GREP), *keys))
+    assert step(body).body == body
+    got = step(unnumbered(plainly(events(message("a"), WRITE), *keys)), answer(message("b"), n=2))
+    assert b"SECRET" not in got.body
+    assert said(got.body) == ["a", "b"]
+
+
+def test_items_without_an_index_do_not_stand_side_by_side() -> None:
+    found = [begin(), added(READ, 0), added(GREP, 1), end([])]
+    assert kinds(step(unnumbered(plainly(found))).body)[-1] == "failed"
+
+
+def test_an_item_may_lose_its_id_at_its_end() -> None:
+    """As one gateway sends calls: without `id`, with `item_id` and `output_index` inside."""
+    last_ = {key: value for key, value in READ.items() if key != "id"}
+    last_ |= {"item_id": READ["id"], "output_index": 0}
+    found = [begin(), *item_events(READ, 0)[:-1], item_events(last_, 0)[-1], end([last_])]
+    assert step(stream(found)).body == stream(found)
+    refused = {**last_, "name": "write"}
+    found = [begin(), *item_events(WRITE, 0)[:-1], item_events(refused, 0)[-1], end([refused])]
+    assert b"write" not in step(stream(found), answer(message("b"), n=2)).body
+
+
+def test_ids_may_differ_from_event_to_event() -> None:
+    """As some servers make a new one each time; the index tells what belongs together."""
+    found = events(message("a"), READ)
+    other = [
+        {**event, "item": {**event["item"], "id": f"x{at}"}} if "item" in event else event
+        for at, event in enumerate(found)
+    ]
+    assert step(stream(other)).body == stream(other)
+
+
+def test_what_ran_may_have_other_ids_at_the_end() -> None:
+    ran = {"type": "mcp_call", "id": "m1", "server_label": "d", "name": "n", "arguments": "{}"}
+    found = [begin(), *item_events(ran, 0)[:-1], item_events(ran | {"id": "m2"}, 0)[-1],
+             end([ran | {"id": "m3"}])]  # fmt: skip
+    rules = policy(mode("plan", "mcp__d__n"))
+    assert step(stream(found), rules=rules).body == stream(found)
+
+
+def test_an_event_of_no_item_leaves_a_call_alone() -> None:
+    found = events(READ)
+    found.insert(2, {"type": "codex.rate_limits", "limits": {}})
+    got = step(stream(found))
+    assert [item["name"] for item in output(got.body)] == ["read"]
+    assert "codex.rate_limits" not in kinds(got.body)
