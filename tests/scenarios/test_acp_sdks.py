@@ -3,84 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from openai import AsyncOpenAI
 
-from modegate.core.approvals import Waits
-from support.acp_clients import PATIENCE, Refused, SdkClient, connected, sdks
-from support.playbook import request
-from support.running import Running, policies_file, running
+from support.acp_clients import Refused, SdkClient, connected, sdks
+from support.acp_story import GIVES_IN, PLAN, WRITES, mode, proxied, step
 
 CLIENTS = ["python ws", "python http", "python stdio", "typescript ws", "typescript http"]
-WAITS = Waits(nobody=PATIENCE, streamed=PATIENCE, whole=PATIENCE)
-PLAN = "# Rename foo\n\n1. Rename it — everywhere."
-POLICIES = """
-modes:
-  plan:
-    name: Plan
-    description: Look, do not touch.
-    section: PLAN-SECTION
-    tools: [read, exit_plan_mode]
-    aliases: [architect]
-  review:
-    section: REVIEW-SECTION
-    tools: [read]
-"""
-SCRIPT = """
-answers:
-  - when: {last_result: "approved the plan", offers: write, lacks: exit_plan_mode}
-    text: "Now I write."
-  - when: {last_result: "smaller steps"}
-    text: "I will think of smaller steps."
-  - when: {last_result: "exit_plan_mode"}
-    text: "Then not."
-  - when: {last_result: "plan"}
-    text: "Then not."
-  - when: {offers: exit_plan_mode}
-    text: "Here is my plan."
-    calls: [{name: exit_plan_mode, arguments: {plan: "# Rename foo\\n\\n1. Rename it — everywhere."}}]
-  - text: "Hello."
-"""
-TOOLS: Any = request("read", "write")["tools"]
-MESSAGES: Any = [{"role": "user", "content": "rename foo"}]
 
 
 @pytest.fixture(scope="module")
 def sockets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
     with sdks(tmp_path_factory.mktemp("sdks")) as sockets:
         yield sockets
-
-
-@asynccontextmanager
-async def proxied(folder: Path) -> AsyncIterator[Running]:
-    """Run a proxy whose model submits a plan wherever it can; session `s` has sent a request."""
-    script = folder / "script.yaml"
-    script.write_text(SCRIPT, encoding="utf-8")
-    policies = policies_file(folder, POLICIES)
-    async with running(folder, f"scripted:{script}", waits=WAITS, policies=policies) as proxy:
-        assert await step(proxy) == "Hello."
-        assert proxy.composed
-        await proxy.composed.recorder.flush()  # so that the session is in the index
-        yield proxy
-
-
-async def step(proxy: Running) -> str | None:
-    """Do what an agent does: one request with tools; give the text that ended it."""
-    async with AsyncOpenAI(base_url=proxy.base(), api_key="none", max_retries=0) as openai:
-        stream = openai.chat.completions.stream(model="m", messages=MESSAGES, tools=TOOLS)
-        async with stream as events:
-            async for _ in events:
-                pass
-            return (await events.get_final_completion()).choices[0].message.content
-
-
-async def mode(proxy: Running) -> str:
-    return str((await proxy.control("GET", "/sessions/s")).json()["mode"])
 
 
 async def set_mode(client: SdkClient, wanted: str) -> None:
@@ -152,7 +90,7 @@ async def test_a_plan_is_shown_rejected_dismissed_and_approved(
             pending = await client.update("tool_call")
             assert (pending["toolCallId"], pending["kind"]) == (call["toolCallId"], "switch_mode")
             client.choose(ask, "reject")
-        assert asking.result() != "Now I write."
+        assert (asking.result() or "").endswith(GIVES_IN)
         assert (await client.update("tool_call_update"))["status"] == "failed"
         assert await mode(proxy) == "plan"
 
@@ -163,14 +101,14 @@ async def test_a_plan_is_shown_rejected_dismissed_and_approved(
             assert (await client.call("session/list"))["sessions"]
             # The last one who could answer does not want to: that is a no.
             client.dismiss(ask)
-        assert asking.result() != "Now I write."
+        assert (asking.result() or "").endswith(GIVES_IN)
         assert await mode(proxy) == "plan"
 
         async with asyncio.TaskGroup() as group:
             asking = group.create_task(step(proxy))
             ask, _ = await client.asked()
             client.choose(ask, "approve")
-        assert (asking.result() or "").endswith("Now I write.")
+        assert (asking.result() or "").endswith(WRITES)
         await client.told_of("default")
         assert await mode(proxy) == "default"
         answered = [e for e in await proxy.events() if e["type"] == "approval/answered"]
@@ -230,4 +168,4 @@ async def test_who_connects_again_is_shown_what_is_so_and_asked_what_is_open(
                 assert shown["toolCall"]["rawInput"] == {"plan": PLAN}
                 third.choose(ask, "approve")
                 await third.told_of("default")
-        assert (asking.result() or "").endswith("Now I write.")
+        assert (asking.result() or "").endswith(WRITES)

@@ -1,0 +1,131 @@
+"""acpx, a client of ACP for the terminal, on `modegate acp`: modes are flipped and plans are answered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shlex
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.acp_clients import NODE, PATIENCE
+from support.acp_story import GIVES_IN, PLAN, WRITES, mode, proxied, step
+from support.running import TOKEN, Running
+
+ACPX = NODE.with_name("acpx")
+KINDS = ("current_mode_update", "config_option_update")
+
+
+class Acpx:
+    """acpx in a home of its own, with `modegate acp` as its agent."""
+
+    def __init__(self, proxy: Running, folder: Path) -> None:
+        self.proxy = proxy
+        self._folder = folder
+        # `acpx` wants a newer Node than distributions have: the package's own comes first.
+        path = f"{NODE.parent}{os.pathsep}{os.environ['PATH']}"
+        own = {"HOME": str(folder), "PATH": path, "MODEGATE_CONTROL_TOKEN": TOKEN}
+        self._environ = {**os.environ, **own}
+
+    def command(self, *words: str, tenant: str = "local") -> list[str]:
+        """Give the command line; what acpx keeps running ends after a second without work."""
+        agent = [sys.executable, "-m", "modegate", "acp", "--url", self.proxy.url]
+        options = ["--agent", shlex.join([*agent, "--tenant", tenant]), "--format", "json"]
+        return [str(ACPX), *options, "--ttl", "1", "--cwd", str(self._folder), *words]
+
+    async def start(self, *command: str, **more: Any) -> asyncio.subprocess.Process:
+        """Start it."""
+        return await asyncio.create_subprocess_exec(
+            *command, env=self._environ, cwd=self._folder, start_new_session=True, **more
+        )
+
+    async def __call__(self, *words: str) -> list[dict[str, Any]]:
+        """Run a command to its end, and give the JSON that it printed."""
+        pipes = {"stdout": asyncio.subprocess.PIPE, "stderr": asyncio.subprocess.PIPE}
+        process = await self.start(*self.command(*words), stdin=asyncio.subprocess.DEVNULL, **pipes)
+        async with asyncio.timeout(2 * PATIENCE):
+            out, told = await process.communicate()
+        assert out, told.decode()
+        return [json.loads(line) for line in out.splitlines()]
+
+
+@pytest.fixture
+async def acpx(tmp_path: Path) -> AsyncIterator[Acpx]:
+    home = tmp_path / "home"
+    home.mkdir()
+    async with proxied(tmp_path) as proxy:
+        run = Acpx(proxy, home)
+        await run("sessions", "new", "--resume-session", "s")
+        yield run
+        await run("sessions", "close")
+
+
+def modes_told(messages: list[dict[str, Any]]) -> list[str]:
+    """Give the modes that were told of, which both kinds of update must agree on."""
+    told = [one["params"]["update"] for one in messages if one.get("method") == "session/update"]
+    kinds = {kind: [one for one in told if one["sessionUpdate"] == kind] for kind in KINDS}
+    modes = [one["currentModeId"] for one in kinds["current_mode_update"]]
+    assert modes == [
+        one["configOptions"][0]["currentValue"] for one in kinds["config_option_update"]
+    ]
+    return modes
+
+
+async def test_modes_are_listed_and_set(acpx: Acpx) -> None:
+    (listed,) = await acpx("sessions")
+    assert [one["sessionId"] for one in listed["sessions"]] == ["s"]
+    (set_,) = await acpx("set-mode", "architect")
+    assert (set_["action"], await mode(acpx.proxy)) == ("mode_set", "plan")
+    # Outside of a prompt it says no to the question whether the mode may be left.
+    (refused,) = await acpx("set-mode", "default")
+    assert (refused["error"]["code"], await mode(acpx.proxy)) == (-32800, "plan")
+    await acpx("--approve-all", "prompt", "/mode default")
+    assert await mode(acpx.proxy) == "default"
+
+
+async def test_a_plan_is_shown_rejected_and_approved_on_connecting_again(acpx: Acpx) -> None:
+    await acpx.proxy.set_mode("plan")
+    for flag, option, ending, after in (
+        ("--deny-all", "reject", GIVES_IN, "plan"),
+        ("--approve-all", "approve", WRITES, "default"),
+    ):
+        async with asyncio.TaskGroup() as group:
+            asking = group.create_task(step(acpx.proxy))
+            # It asks for what is open when it connects, so the plan must be there before.
+            while not (await acpx.proxy.control("GET", "/approvals")).json()["approvals"]:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            messages = await acpx(flag, "prompt", "/status")
+        assert (asking.result() or "").endswith(ending)
+        (asked,) = (one for one in messages if one.get("method") == "session/request_permission")
+        call = asked["params"]["toolCall"]
+        assert call["content"][0]["content"]["text"] == call["rawInput"]["plan"] == PLAN
+        (chosen,) = (one for one in messages if one.get("id") == asked["id"] and "result" in one)
+        assert chosen["result"]["outcome"]["optionId"] == option
+        assert modes_told(messages) == ([after] if option == "approve" else [])
+        assert messages[-1]["result"]["stopReason"] == "end_turn"
+        assert await mode(acpx.proxy) == after
+
+
+async def test_a_person_at_the_terminal_cancels(acpx: Acpx) -> None:
+    """The question stands until ^C, which ends the prompt and sets nothing."""
+    ours, theirs = os.openpty()
+    command = acpx.command("exec", "/mode default", tenant="held")
+    process = await acpx.start(*command, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    seen = b""
+    async with asyncio.timeout(2 * PATIENCE):
+        while b"(y/N)" not in seen:
+            seen += await asyncio.to_thread(os.read, ours, 65536)
+        process.send_signal(signal.SIGINT)
+        while b'"stopReason":"cancelled"' not in seen:
+            seen += await asyncio.to_thread(os.read, ours, 65536)
+        await process.wait()
+    os.close(ours)
+    (held,) = (await acpx.proxy.control("GET", "/sessions?tenant=held")).json()["sessions"]
+    assert held["mode"] == "plan"

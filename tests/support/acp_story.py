@@ -1,0 +1,78 @@
+"""A proxy for ACP clients, and the agent whose model submits a plan to them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from openai import AsyncOpenAI
+
+from modegate.core.approvals import Waits
+from support.acp_clients import PATIENCE
+from support.playbook import request
+from support.running import Running, policies_file, running
+
+WRITES, GIVES_IN = "Now I write.", "Then not."
+"""How a step ends whose plan was approved, and one whose plan was rejected."""
+
+WAIT_S = 3 * PATIENCE
+"""Longer than any client takes to start; nothing waits for it to pass."""
+
+WAITS = Waits(nobody=WAIT_S, streamed=WAIT_S, whole=WAIT_S)
+PLAN = "# Rename foo\n\n1. Rename it — everywhere."
+POLICIES = """
+modes:
+  plan:
+    name: Plan
+    description: Look, do not touch.
+    section: PLAN-SECTION
+    tools: [read, exit_plan_mode]
+    aliases: [architect]
+  review:
+    section: REVIEW-SECTION
+    tools: [read]
+sessions: {initial_mode: {tenants: {held: plan}}}
+"""
+SCRIPT = """
+answers:
+  - when: {last_result: "approved the plan", offers: write, lacks: exit_plan_mode}
+    text: "Now I write."
+  - when: {last_result: "reject"}
+    text: "Then not."
+  - when: {offers: exit_plan_mode}
+    text: "Here is my plan."
+    calls: [{name: exit_plan_mode, arguments: {plan: "# Rename foo\\n\\n1. Rename it — everywhere."}}]
+  - text: "Hello."
+"""
+TOOLS: Any = request("read", "write")["tools"]
+MESSAGES: Any = [{"role": "user", "content": "rename foo"}]
+
+
+@asynccontextmanager
+async def proxied(folder: Path) -> AsyncIterator[Running]:
+    """Run a proxy whose model submits a plan wherever it can; session `s` has sent a request."""
+    script = folder / "script.yaml"
+    script.write_text(SCRIPT, encoding="utf-8")
+    policies = policies_file(folder, POLICIES)
+    async with running(folder, f"scripted:{script}", waits=WAITS, policies=policies) as proxy:
+        assert await step(proxy) == "Hello."
+        assert proxy.composed
+        await proxy.composed.recorder.flush()  # so that the session is in the index
+        yield proxy
+
+
+async def step(proxy: Running) -> str | None:
+    """Do what an agent does: one request with tools; give the text that ended it."""
+    async with AsyncOpenAI(base_url=proxy.base(), api_key="none", max_retries=0) as openai:
+        stream = openai.chat.completions.stream(model="m", messages=MESSAGES, tools=TOOLS)
+        async with stream as events:
+            async for _ in events:
+                pass
+            return (await events.get_final_completion()).choices[0].message.content
+
+
+async def mode(proxy: Running) -> str:
+    """Give the mode of session `s`."""
+    return str((await proxy.control("GET", "/sessions/s")).json()["mode"])
