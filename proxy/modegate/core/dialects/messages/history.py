@@ -7,6 +7,7 @@ move `cache_control`, write a call's arguments in their own way. A key holds wha
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -55,7 +56,13 @@ def blob(read: MessageRead, refused: Sequence[Refused], *, turn: bool) -> bytes:
 
     `turn` for one of which the agent has no call, so that our answers are a message of their own.
     """
-    by_call = {id(one.call): one for one in told(refused)}
+    # One that came twice in this answer: the agent has it already, and the API wants them to differ.
+    ids = {call.id for call in read.released()}
+    mine = [
+        replace(one, id=f"{one.id[:100]}_refused") if one.id in ids else one
+        for one in told(refused)
+    ]
+    by_call = {id(one.call): one for one in mine}
     calls: list[tuple[int, dict[str, Any]]] = []
     shown = 0
     for block in read.blocks:
@@ -63,7 +70,7 @@ def blob(read: MessageRead, refused: Sequence[Refused], *, turn: bool) -> bytes:
             calls.append((shown, refused_block(one)))
         elif block.shown and block.segment() is not None:
             shown += 1
-    answers = [result_block(one) for one in told(refused)]
+    answers = [result_block(one) for one in mine]
     return _encode({"turn": turn, "calls": calls, "answers": answers}) if calls else b""
 
 

@@ -362,6 +362,22 @@ def test_short_ids_need_the_same_arguments() -> None:
     assert shape(got.upstream["messages"])[1:] == ["assistant(read)", "user(result)"]
 
 
+@pytest.mark.parametrize("order", [("write", "read"), ("read", "write")], ids="-".join)
+def test_an_id_that_comes_twice_in_one_answer_stands_there_once(order: tuple[str, str]) -> None:
+    """Each call is judged when it comes; the API wants ids to differ, and each result to find its call."""
+    one = session()
+    calls = [use(at, name, id_="toolu_again_1") for at, name in enumerate(order)]
+    blocks = kept(one.step(ask(), [stream(*calls)]))
+    history = [{"role": "assistant", "content": blocks}, result("toolu_again_1")]
+    got = one.step(ask(*history), [said()])
+    told, given = got.upstream["messages"][1:]
+    assert [block["name"] for block in told["content"]] == [*order]
+    ids = {block["name"]: block["id"] for block in told["content"]}
+    assert len(set(ids.values())) == 2
+    assert ids["read"] == "toolu_again_1"
+    assert {block["tool_use_id"] for block in given["content"]} == set(ids.values())
+
+
 def test_a_call_that_was_cut_is_found_again() -> None:
     """Its arguments are what the client has made of them; its id tells."""
     one = session()
