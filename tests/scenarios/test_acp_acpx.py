@@ -54,6 +54,14 @@ class Acpx:
         assert out, told.decode()
         return [json.loads(line) for line in out.splitlines()]
 
+    async def take_up(self) -> None:
+        """Have acpx know session `s`."""
+        await self("sessions", "new", "--resume-session", "s")
+
+    async def let_go(self) -> None:
+        """Have it forget the session and end what it keeps running for it."""
+        await self("sessions", "close")
+
 
 @pytest.fixture
 async def acpx(tmp_path: Path) -> AsyncIterator[Acpx]:
@@ -61,9 +69,9 @@ async def acpx(tmp_path: Path) -> AsyncIterator[Acpx]:
     home.mkdir()
     async with proxied(tmp_path) as proxy:
         run = Acpx(proxy, home)
-        await run("sessions", "new", "--resume-session", "s")
+        await run.take_up()
         yield run
-        await run("sessions", "close")
+        await run.let_go()
 
 
 def modes_told(messages: list[dict[str, Any]]) -> list[str]:
@@ -110,6 +118,9 @@ async def test_a_plan_is_shown_rejected_and_approved_on_connecting_again(acpx: A
         assert modes_told(messages) == ([after] if option == "approve" else [])
         assert messages[-1]["result"]["stopReason"] == "end_turn"
         assert await mode(acpx.proxy) == after
+        # What acpx keeps running would answer the next question too.
+        await acpx.let_go()
+        await acpx.take_up()
 
 
 async def test_a_person_at_the_terminal_cancels(acpx: Acpx) -> None:
