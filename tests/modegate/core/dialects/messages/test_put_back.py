@@ -163,6 +163,16 @@ def test_hops_are_told_apart_again(
     assert again.requests == got.requests
 
 
+def test_the_model_finds_what_it_was_shown_within_the_step() -> None:
+    """Newer models check that their thinking still has the same in front of it."""
+    one = session()
+    got = one.step(ask(), [ONE, TWO])
+    shown = got.upstream["messages"]
+    history = [{"role": "assistant", "content": kept(got)}, result()]
+    told = one.step(ask(*history), [said()]).upstream["messages"]
+    assert told[: len(shown)] == shown
+
+
 FOLLOWING: dict[str, tuple[list[Message], list[str]]] = {
     "results": ([result()], ["user(refused,refused,result)"]),
     "results and words": (
