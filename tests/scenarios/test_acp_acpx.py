@@ -97,30 +97,33 @@ async def test_modes_are_listed_and_set(acpx: Acpx) -> None:
     assert await mode(acpx.proxy) == "default"
 
 
+async def answer(acpx: Acpx, flag: str, option: str) -> str:
+    """Submit a plan, have acpx connect and answer it as the flag says; give how the step ended."""
+    async with asyncio.TaskGroup() as group:
+        asking = group.create_task(step(acpx.proxy))
+        # It asks for what is open when it connects, so the plan must be there before.
+        while not (await acpx.proxy.control("GET", "/approvals")).json()["approvals"]:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        messages = await acpx(flag, "prompt", "/status")
+    (asked,) = (one for one in messages if one.get("method") == "session/request_permission")
+    call = asked["params"]["toolCall"]
+    assert call["content"][0]["content"]["text"] == call["rawInput"]["plan"] == PLAN
+    (chosen,) = (one for one in messages if one.get("id") == asked["id"] and "result" in one)
+    assert chosen["result"]["outcome"]["optionId"] == option
+    assert modes_told(messages) == (["default"] if option == "approve" else [])
+    assert messages[-1]["result"]["stopReason"] == "end_turn"
+    return asking.result() or ""
+
+
 async def test_a_plan_is_shown_rejected_and_approved_on_connecting_again(acpx: Acpx) -> None:
     await acpx.proxy.set_mode("plan")
-    for flag, option, ending, after in (
-        ("--deny-all", "reject", GIVES_IN, "plan"),
-        ("--approve-all", "approve", WRITES, "default"),
-    ):
-        async with asyncio.TaskGroup() as group:
-            asking = group.create_task(step(acpx.proxy))
-            # It asks for what is open when it connects, so the plan must be there before.
-            while not (await acpx.proxy.control("GET", "/approvals")).json()["approvals"]:  # noqa: ASYNC110
-                await asyncio.sleep(0)
-            messages = await acpx(flag, "prompt", "/status")
-        assert (asking.result() or "").endswith(ending)
-        (asked,) = (one for one in messages if one.get("method") == "session/request_permission")
-        call = asked["params"]["toolCall"]
-        assert call["content"][0]["content"]["text"] == call["rawInput"]["plan"] == PLAN
-        (chosen,) = (one for one in messages if one.get("id") == asked["id"] and "result" in one)
-        assert chosen["result"]["outcome"]["optionId"] == option
-        assert modes_told(messages) == ([after] if option == "approve" else [])
-        assert messages[-1]["result"]["stopReason"] == "end_turn"
-        assert await mode(acpx.proxy) == after
-        # What acpx keeps running would answer the next question too.
-        await acpx.let_go()
-        await acpx.take_up()
+    assert (await answer(acpx, "--deny-all", "reject")).endswith(GIVES_IN)
+    assert await mode(acpx.proxy) == "plan"
+    # What acpx keeps running would answer the next question too.
+    await acpx.let_go()
+    await acpx.take_up()
+    assert (await answer(acpx, "--approve-all", "approve")).endswith(WRITES)
+    assert await mode(acpx.proxy) == "default"
 
 
 async def test_a_person_at_the_terminal_cancels(acpx: Acpx) -> None:
