@@ -21,17 +21,14 @@ from modegate.core.encoding import BadEncoding, UnknownEncoding, decoder
 from modegate.core.endpoints import Kind, classify
 from modegate.core.errors import BadRequest, DialectName, UpstreamFailed, UpstreamTimeout
 from modegate.core.headers import Headers, get_one, replace
-from modegate.core.translated import (
-    AMBIENT,
-    Asked,
-    asked,
+from modegate.core.translated import AMBIENT, Asked, asked, model_for, renamed
+from modegate.core.translated_answer import (
     chat_object,
     error_body,
     frame,
+    join_thinking,
     messages_frame,
     messages_object,
-    model_for,
-    renamed,
     responses_object,
     told,
 )
@@ -287,26 +284,9 @@ def _thinking(source: Any, event: dict[str, Any]) -> str | None:
     for chunk in getattr(source, "collected_chat_completion_chunks", ()):
         for choice in chunk["choices"]:
             for block in choice["delta"].get("thinking_blocks") or []:
-                _join(blocks, block)
+                join_thinking(blocks, block)
     encoded: str | None = module.encode_thinking_blocks(blocks)
     return encoded
-
-
-def _join(blocks: list[dict[str, Any]], piece: dict[str, Any]) -> None:
-    """Join a piece of a thinking block to the block; a signature ends one."""
-    if piece.get("type") != "thinking":
-        blocks.append(dict(piece))
-    elif blocks and blocks[-1].get("type") == "thinking" and not blocks[-1].get("signature"):
-        blocks[-1]["thinking"] += piece.get("thinking") or ""
-        blocks[-1]["signature"] = piece.get("signature") or ""
-    else:
-        blocks.append(
-            {
-                "type": "thinking",
-                "thinking": piece.get("thinking") or "",
-                "signature": piece.get("signature") or "",
-            }
-        )
 
 
 def _whole_answer(dialect: DialectName, given: Any) -> LitellmAnswer:

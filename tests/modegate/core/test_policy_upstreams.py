@@ -26,8 +26,9 @@ upstreams:
     headers: {api-key: {env: AZURE_KEY}}
     proxy: {env: PROXY}
     timeouts: {read: 600}
+    pool: {keep_alive: 5}
   gemini: {litellm: "gemini/*", key: {env: GEMINI_API_KEY}}
-  local: {url: "http://localhost:11434", proxy: none}
+  local: {url: "http://localhost:11434", proxy: none, pool: {size: 8}}
 routes:
   - {dialect: messages, model: "claude-*", upstream: openai}
   - {model: "gpt-4o", upstream: azure}
@@ -57,9 +58,12 @@ def test_every_key_is_read() -> None:
             headers=(("api-key", Value(env="AZURE_KEY")),),
             proxy=Value(env="PROXY"),
             timeouts=Timeouts(read=600.0),
+            pool=Pool(keep_alive=5.0),
         ),
         "gemini": UpstreamSpec(name="gemini", litellm="gemini/*", key="GEMINI_API_KEY"),
-        "local": UpstreamSpec(name="local", url="http://localhost:11434", proxy="none"),
+        "local": UpstreamSpec(
+            name="local", url="http://localhost:11434", proxy="none", pool=Pool(8)
+        ),
     }
     assert policy.routes == (
         Route("openai", "messages", "claude-*"),
@@ -93,6 +97,7 @@ URL = 'url: "http://h", '
 
 MISTAKES = {
     "nowhere to go": (upstream('key: {env: "K"}'), "upstreams.u", "needs the key 'url'"),
+    "a url of another type": (upstream("url: 1"), "upstreams.u.url", "must be a string"),
     "not a url": (upstream("url: h/v1"), "upstreams.u.url", "looks like https://host/v1"),
     "a password": (upstream('url: "https://u:geheim@h"'), "upstreams.u.url", "no user or password"),
     "a query": (upstream('url: "https://h?key=geheim"'), "upstreams.u.url", "has no query"),

@@ -11,10 +11,12 @@ import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 
 from modegate.core.errors import BadRequest, DialectName, UpstreamFailed, UpstreamTimeout
@@ -26,11 +28,15 @@ from modegate.server.upstream_http import HttpUpstream
 from modegate.server.upstream_litellm import Library, LitellmUpstream
 from modegate.server.upstreams import Upstreams
 from support import native
+from support.collected import GOT, events
 from support.raw_upstream import PATIENCE, Act, RawUpstream
 from support.running import POLICIES, client, policies_file, running
 
 # Of pydantic, about a type of litellm's own; nothing here mutates such an item.
-pytestmark = pytest.mark.filterwarnings("ignore:Items? '.*' on TypedDict class:UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Items? '.*' on TypedDict class:UserWarning"),
+    pytest.mark.timeout(180),  # the first test also waits for the import
+]
 
 KEY = "sk-secret-0123456789"
 
@@ -45,8 +51,7 @@ def anyio_backend() -> str:
 async def library() -> AsyncIterator[Library]:
     """Give litellm, loaded once."""
     loaded = Library()
-    async with asyncio.timeout(50):
-        await loaded.load()
+    await loaded.load()
     yield loaded
     await loaded.close()
 
@@ -94,119 +99,6 @@ def upstream(library: Library, pattern: str, url: str, **more: Any) -> LitellmUp
 # What a client gets
 
 
-@dataclass
-class Got:
-    """An answer as a client of its dialect would put it together."""
-
-    thought: str = ""
-    text: str = ""
-    calls: list[tuple[str, Any]] = field(default_factory=list)
-    ids: list[str] = field(default_factory=list)
-    finish: str = ""
-    usage: tuple[int, int] = (0, 0)
-
-
-def events(content: bytes) -> list[dict[str, Any]]:
-    found = []
-    for block in content.decode().split("\n\n"):
-        data = block.rpartition("data: ")[2]
-        if data and data != "[DONE]":
-            event = json.loads(data)
-            found.append(event)
-            if block.startswith("event: "):
-                assert block.startswith(f"event: {event['type']}\n")
-    return found
-
-
-def got_chat(content: bytes, *, streamed: bool) -> Got:
-    got, calls = Got(), dict[int, list[str]]()
-    objects = events(content) if streamed else [json.loads(content)]
-    if streamed:
-        assert content.endswith(b"data: [DONE]\n\n")
-    kind = "chat.completion.chunk" if streamed else "chat.completion"
-    for one in objects:
-        assert one["object"] == kind
-        assert one.keys() <= {"id", "object", "created", "model", "choices", "usage"}
-        for choice in one["choices"]:
-            said = choice["delta" if streamed else "message"]
-            got.thought += said.get("reasoning_content") or ""
-            got.text += said.get("content") or ""
-            got.finish = choice["finish_reason"] or got.finish
-            for place, call in enumerate(said.get("tool_calls", ())):
-                parts = calls.setdefault(call.get("index", place), ["", "", ""])
-                parts[0] += call.get("id") or ""
-                parts[1] += call["function"].get("name") or ""
-                parts[2] += call["function"]["arguments"]
-        if "usage" in one:
-            got.usage = (one["usage"]["prompt_tokens"], one["usage"]["completion_tokens"])
-    got.ids = [parts[0] for parts in calls.values()]
-    got.calls = [(parts[1], json.loads(parts[2])) for parts in calls.values()]
-    return got
-
-
-def got_responses(content: bytes, *, streamed: bool) -> Got:
-    got, response, deltas = Got(), None if streamed else json.loads(content), ""
-    done: dict[int, dict[str, Any]] = {}
-    for number, event in enumerate(events(content) if streamed else []):
-        assert event["sequence_number"] == number
-        if event["type"] == "response.output_text.delta":
-            deltas += event["delta"]
-        elif event["type"] == "response.output_item.done":
-            done[event["output_index"]] = event["item"]
-        elif event["type"] == "response.completed":
-            response = event["response"]
-    assert response is not None
-    items = [done[index] for index in sorted(done)] if streamed else response["output"]
-    if streamed:
-        assert [item["id"] for item in items] == [item["id"] for item in response["output"]]
-    for item in items:
-        assert "provider_specific_fields" not in item
-        if item["type"] == "reasoning":
-            got.thought += "".join(part["text"] for part in item["summary"])
-        elif item["type"] == "message":
-            got.text += item["content"][0]["text"]
-        else:
-            assert item["type"] == "function_call"
-            got.ids.append(item["call_id"])
-            got.calls.append((item["name"], json.loads(item["arguments"])))
-    assert not streamed or got.text == deltas
-    got.finish = response["status"]
-    got.usage = (response["usage"]["input_tokens"], response["usage"]["output_tokens"])
-    return got
-
-
-def got_messages(content: bytes, *, streamed: bool) -> Got:
-    blocks: dict[int, dict[str, Any]] = {}
-    got, message = Got(), None if streamed else json.loads(content)
-    for event in events(content) if streamed else []:
-        if event["type"] == "message_start":
-            message = event["message"]
-        elif event["type"] == "content_block_start":
-            blocks[event["index"]] = event["content_block"] | {"json": ""}
-        elif event["type"] == "content_block_delta":
-            block = blocks[event["index"]]
-            for key, value in event["delta"].items():
-                if key != "type":
-                    block["json" if key == "partial_json" else key] += value
-        elif event["type"] == "message_delta":
-            assert message is not None
-            message |= event["delta"]
-            message["usage"] |= event["usage"]
-    assert message is not None
-    for block in blocks.values() if streamed else message["content"]:
-        assert "provider_specific_fields" not in block
-        got.thought += block.get("thinking", "")
-        got.text += block.get("text", "")
-        if block["type"] == "tool_use":
-            got.ids.append(block["id"])
-            given = json.loads(block["json"]) if streamed else block["input"]
-            got.calls.append((block["name"], given))
-    got.finish = message["stop_reason"]
-    got.usage = (message["usage"]["input_tokens"], message["usage"]["output_tokens"])
-    return got
-
-
-GOT = {"chat": got_chat, "responses": got_responses, "messages": got_messages}
 FINISH = {"chat": "tool_calls", "responses": "completed", "messages": "tool_use"}
 CALM = {"chat": "stop", "responses": "completed", "messages": "end_turn"}
 PAIRS: list[tuple[DialectName, str]] = [
@@ -412,6 +304,62 @@ async def test_the_policys_model_and_headers_go_out(library: Library) -> None:
         await read(await up.send(sent))
     assert raw.requests[0].target == b"/models/gemini-2.5-flash:generateContent"
     assert raw.requests[0].header("x-team") == [b"t"]
+
+
+class Listening(Library):
+    """litellm that only listens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard: dict[str, Any] = {}
+
+    async def load(self) -> Any:
+        async def acompletion(**arguments: Any) -> dict[str, Any]:
+            self.heard = arguments
+            return {"choices": []}
+
+        functions = dict.fromkeys(("aresponses", "anthropic_messages"), acompletion)
+        return SimpleNamespace(acompletion=acompletion, httpx=httpx, **functions)
+
+
+async def pieces(*parts: bytes) -> AsyncIterator[bytes]:
+    for part in parts:
+        yield part
+
+
+async def test_an_identity_of_the_process_needs_no_key_and_no_address() -> None:
+    listening = Listening()
+    up = LitellmUpstream(UpstreamSpec(name="u", litellm="bedrock/*"), listening)
+    raw = body("chat", tools=None)
+    await read(await up.send(UpstreamRequest("POST", PATHS["chat"], [], pieces(raw[:9], raw[9:]))))
+    assert listening.heard.keys() == {
+        "messages",
+        "model",
+        "custom_llm_provider",
+        "max_retries",
+        "num_retries",
+        "timeout",
+    }
+    assert listening.heard["max_retries"] == listening.heard["num_retries"] == 0
+    await up.close()
+
+
+@pytest.mark.parametrize("encoding", [b"gzip", b"unheard-of"])
+async def test_a_body_that_cannot_be_decoded_is_refused(encoding: bytes) -> None:
+    up = LitellmUpstream(UpstreamSpec(name="u", litellm="gemini/*"), Listening())
+    with pytest.raises(BadRequest, match="cannot be decoded"):
+        await up.send(request("chat", b"{}", (b"content-encoding", encoding)))
+
+
+async def test_an_image_of_this_network_is_not_fetched(library: Library) -> None:
+    """litellm fetches images for providers that take no addresses; not from where only we can reach."""
+    async with RawUpstream() as inside, RawUpstream(native.answer) as raw:
+        image = {"type": "image_url", "image_url": {"url": f"{inside.base_url}/secret.png"}}
+        history = [{"role": "user", "content": [image]}]
+        up = upstream(library, "gemini/*", raw.base_url)
+        answer = await up.send(request("chat", body("chat", history=history)))
+        assert answer.status == 400
+        assert (inside.connections, raw.connections) == (0, 0)
 
 
 # Errors
