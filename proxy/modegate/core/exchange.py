@@ -41,6 +41,7 @@ from modegate.core.errors import (
 from modegate.core.events import Event
 from modegate.core.gate import Ask, Gate
 from modegate.core.hop import HopAnswer, StreamedHop, WholeHop
+from modegate.core.mending import Mending
 from modegate.core.standing import Standing, combine
 
 __all__ = ["Exchange", "StepRequest"]
@@ -69,6 +70,7 @@ class Exchange:
         self._decoder: Decoder | None = None
         self._status = 200
         self._headers: Headers = []
+        self._mending = Mending(dialect)
         self._asks: deque[Ask] = deque()
         self._asked = 0
         self._default = False
@@ -98,9 +100,9 @@ class Exchange:
             strays = self._default and self._asking.strays(self._standing)
             self._relay = self._step.counts or (self._default and not strays)
             if self._step.counts:
-                return self._asking.counted(self._standing)
+                return self._mending.sending(self._asking.counted(self._standing))
             if self._relay:
-                return self._asking.untouched(self._standing)
+                return self._mending.sending(self._asking.untouched(self._standing))
             self._gate = Gate(self._step.step, self._asking.call_ids)
             self._closing.place = self._asking.place
             self._closing.naming.kept = self._asking.kept
@@ -117,6 +119,8 @@ class Exchange:
         ok = 200 <= status < 300
         if later and not (ok and streamed is isinstance(self._closing.first, StreamedHop)):
             return self._give_up()
+        if self._mending.complains(status, lines):
+            return []
         taken = self._asking.taken() if ok and not self._step.counts else []
         return [*taken, *self._head(status, lines, streamed=streamed)]
 
@@ -151,6 +155,8 @@ class Exchange:
         self._begin_batch()
         if self._over:
             return []
+        if self._mending.complaint is not None:
+            return [] if self._mending.complaint.take(data) else self._complained()
         if self._relay:
             return [SendBytes(data)]
         if self._answer is None or self._decoder is None:
@@ -168,6 +174,10 @@ class Exchange:
             return []
         if error is not None:
             return self._cut(error)
+        if self._mending.complaint is not None:
+            if (call := self._mending.mended()) is not None:
+                return [Count("mended"), call]
+            return [*self._complained(), *self._finish("relayed")]
         if self._relay:
             return self._finish("relayed")
         if self._answer is None or self._decoder is None:
@@ -258,7 +268,16 @@ class Exchange:
         asking = self._asking
         make = asking.as_it_came if self._default else asking.assembled
         self._offer, effects = make(standing)
-        return effects
+        return self._mending.sending(effects)
+
+    def _complained(self) -> list[Effect]:
+        """Give the client a complaint as it came."""
+        complaint, self._mending.complaint = self._mending.complaint, None
+        if complaint is None:
+            raise AssertionError("nobody complained")
+        self._relay = True
+        head = self._send_head(complaint.status, complaint.lines)
+        return [*head, SendBytes(bytes(complaint.body))]
 
     @property
     def _lenient(self) -> bool:

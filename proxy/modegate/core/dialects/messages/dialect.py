@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from modegate.core.dialects.base import Assembled, Found, Item, Refused
-from modegate.core.dialects.messages import edit, history, restore
+from modegate.core.dialects.messages import binding, edit, history, restore
 from modegate.core.dialects.messages.blocks import TEXT, Block, MessageRead
 from modegate.core.dialects.messages.request import MessagesRequest
 from modegate.core.dialects.messages.stream import MessagesStreamReader
 from modegate.core.dialects.messages.whole import MessagesWhole
 from modegate.core.dialects.messages.write import MessagesStreamWriter
+from modegate.core.effects import CallUpstream
 from modegate.core.errors import DialectName
 from modegate.core.standing import Standing
 
@@ -93,6 +94,10 @@ class MessagesDialect:
     def read_whole(self, body: bytes) -> MessagesWhole:
         """Read an answer that is one JSON body."""
         return MessagesWhole(body)
+
+    def mend(self, call: CallUpstream, complaint: bytes) -> CallUpstream | None:
+        """Let the API drop thinking that a mode's changes in front of it have made unfit."""
+        return binding.mend(call, complaint)
 
     def may_go_on(self, finish: str | None) -> bool:
         """Tell whether an answer that finished so may be followed by another hop."""
