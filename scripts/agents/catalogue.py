@@ -10,7 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ class Place:
     home: Path
     work: Path
     base_url: str
+    """Ends in `/v1`."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Agent:
     """Goes on with its last conversation."""
     environment: Callable[[Place], dict[str, str]] = lambda _place: {}
     files: Callable[[Place], dict[str, Any]] = lambda _place: {}
-    """Its configuration: JSON by path below HOME."""
+    """Its configuration by path below HOME: text as it is, else as JSON."""
     npm: tuple[str, ...] = ()
     transcript: str = ""
     """A file below HOME that tells more than what is printed."""
@@ -65,7 +66,8 @@ class Agent:
         for path, content in self.files(place).items():
             file = place.home / path
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(json.dumps(content), encoding="utf-8")
+            text = content if isinstance(content, str) else json.dumps(content)
+            file.write_text(text, encoding="utf-8")
         path = f"{NODE_BIN}{os.pathsep}/usr/local/bin:/usr/bin:/bin"
         common = {"HOME": str(place.home), "PATH": path, "TERM": "dumb", "LANG": "C.UTF-8"}
         quiet = {"DO_NOT_TRACK": "1", "NO_COLOR": "1", "CI": "1", "NO_PROXY": "127.0.0.1"}
@@ -149,6 +151,100 @@ QWEN = Agent(
 )
 
 
+def _codex(*options: str) -> Callable[[Place, str], list[str]]:
+    everything = "--dangerously-bypass-approvals-and-sandbox"
+    begin = ["exec", "--json", everything, "--skip-git-repo-check", *options]
+    return lambda _place, prompt: [str(NODE_BIN / "codex"), *begin, prompt]
+
+
+def _codex_config(model: str) -> Callable[[Place], dict[str, Any]]:
+    def files(place: Place) -> dict[str, Any]:
+        lines = (
+            f'model = "{model}"',
+            'model_provider = "modegate"',
+            "check_for_update_on_startup = false",
+            "[analytics]",
+            "enabled = false",
+            "[model_providers.modegate]",
+            'name = "modegate"',
+            f'base_url = "{place.base_url}"',
+            'env_key = "OPENAI_API_KEY"',
+            'wire_api = "responses"',
+        )
+        return {".codex/config.toml": "\n".join(lines) + "\n"}
+
+    return files
+
+
+def _patch(path: Path, text: str) -> Call:
+    body = "".join(f"+{line}\n" for line in text.splitlines())
+    patch = f"*** Begin Patch\n*** Add File: {path.name}\n{body}*** End Patch\n"
+    return {"name": "apply_patch", "type": "custom", "arguments": patch}
+
+
+CODEX = Agent(
+    name="codex",
+    # Its only reader of text is its shell.
+    read=lambda path: {"name": "view_image", "arguments": {"path": str(path)}},
+    write=_patch,
+    shell=lambda command: {"name": "exec_command", "arguments": {"cmd": command}},
+    command=_codex(),
+    resume=_codex("resume", "--last"),
+    environment=lambda _place: {"OPENAI_API_KEY": KEY},
+    files=_codex_config("gpt-5.5"),
+    npm=("node", "@openai/codex"),
+)
+
+
+def _script_of(command: str) -> Call:
+    code = (
+        f"const done = await tools.exec_command({json.dumps({'cmd': command})}); text(done.output);"
+    )
+    return {"name": "exec", "type": "custom", "arguments": code}
+
+
+CODEX_LITE = replace(
+    CODEX,
+    name="codex-lite",
+    # All that it can do is written in one tool's code; its tools are declared within `input`.
+    read=lambda path: _script_of(f"cat {path}"),
+    write=None,
+    shell=_script_of,
+    files=_codex_config("gpt-5.6-sol"),
+)
+
+
+def _claude(*options: str) -> Callable[[Place, str], list[str]]:
+    begin = ["--output-format", "stream-json", "--verbose", "--dangerously-skip-permissions"]
+    return lambda _place, prompt: [str(NODE_BIN / "claude"), *options, "-p", prompt, *begin]
+
+
+CLAUDE = Agent(
+    name="claude",
+    read=lambda path: {"name": "Read", "arguments": {"file_path": str(path)}},
+    write=lambda path, text: {
+        "name": "Write",
+        "arguments": {"file_path": str(path), "content": text},
+    },
+    shell=lambda command: {
+        "name": "Bash",
+        "arguments": {"command": command, "description": "run a command"},
+    },
+    command=_claude(),
+    resume=_claude("--continue"),
+    environment=lambda place: {
+        "ANTHROPIC_BASE_URL": place.base_url.removesuffix("/v1"),
+        "ANTHROPIC_API_KEY": KEY,
+        "DISABLE_TELEMETRY": "1",
+        "DISABLE_ERROR_REPORTING": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "IS_SANDBOX": "1",
+    },
+    npm=("node", "@anthropic-ai/claude-code"),
+)
+
+
 def _bash(command: str) -> Call:
     return {"name": "bash", "arguments": {"command": command}}
 
@@ -194,4 +290,7 @@ def _sdk(name: str, *options: str) -> Agent:
     )
 
 
-AGENTS = (OPENCODE, QWEN, MINI_SWE, _sdk("openai-sdk"), _sdk("openai-sdk-stream", "--stream"))
+AGENTS = (
+    *(OPENCODE, QWEN, CODEX, CODEX_LITE, CLAUDE, MINI_SWE),
+    *(_sdk("openai-sdk"), _sdk("openai-sdk-stream", "--stream")),
+)

@@ -14,7 +14,13 @@ NPM = AGENTS / "npm"
 MINI = AGENTS / "mini"
 NODE_BIN = NPM / "node_modules" / ".bin"
 
-NPM_VERSIONS = {"node": "22.23.3", "opencode-ai": "1.18.33", "@qwen-code/qwen-code": "0.24.4"}
+NPM_VERSIONS = {
+    "node": "22.23.3",
+    "opencode-ai": "1.18.33",
+    "@qwen-code/qwen-code": "0.24.4",
+    "@openai/codex": "0.171.0",
+    "@anthropic-ai/claude-code": "2.1.332",
+}
 """The versions that docs/agents.md tells of. `node` is Node itself: distributions are often too old."""
 
 MINI_VERSION = "2.4.6"
