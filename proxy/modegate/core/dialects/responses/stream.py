@@ -19,7 +19,7 @@ from modegate.core.dialects.responses.items import (
     type_of,
 )
 from modegate.core.errors import AnswerUnreadable
-from modegate.core.spans import elements, members, without_lone_surrogates
+from modegate.core.spans import Span, elements, members, without_lone_surrogates
 from modegate.core.sse import Frame
 
 MAX_NAMES = 4 * answer.MAX_ITEMS
@@ -57,6 +57,15 @@ class EventFrame:
     listed: list[ItemCall | None] = field(default_factory=list)
     """For the end: what each item of its snapshot is; None for text and reasoning."""
     parts: list[Part] = field(default_factory=list)
+    _places: dict[str, Span] = field(default_factory=dict)
+
+    @property
+    def places(self) -> dict[str, Span]:
+        """Where each member's value stands."""
+        if not self._places:
+            found = members(without_lone_surrogates(self.data))
+            self._places = {member.key: member.value for member in found}
+        return self._places
 
 
 class ResponsesStreamReader:
@@ -225,7 +234,8 @@ class ResponsesStreamReader:
         index = out.index
         self._name(answer.text_in(item, "id"), index)
         event.out = out
-        self._choice.end(out, item, _item_bytes(event.data))
+        start, stop = event.places["item"]
+        self._choice.end(out, item, event.data[start:stop])
         if out.call is None:
             call_of(item)
             return _sole(event, Kind.LIVE)
@@ -382,11 +392,6 @@ class _Built:
             call.odd = "its forms have different commands"
         call.odd = call.odd or last.odd
         call.pieces, call.listed = last.pieces, last.listed
-
-
-def _item_bytes(data: bytes) -> bytes:
-    span = next(m.value for m in members(without_lone_surrogates(data)) if m.key == "item")
-    return data[span.start : span.end]
 
 
 def listed_bytes(data: bytes, at: int) -> bytes:

@@ -230,8 +230,9 @@ class ResponsesStreamWriter:
         if number is None:
             return []
         self._last = wanted = self._last + 1 if self._renumbers else number
-        span = value_of(event.data, "sequence_number") if wanted != number else None
-        return [] if span is None else [Edit(*span, str(wanted).encode())]
+        if wanted == number:
+            return []
+        return [Edit(*event.places["sequence_number"], str(wanted).encode())]
 
     def _item_edits(self, event: EventFrame) -> list[Edit]:
         out = event.out
@@ -241,9 +242,8 @@ class ResponsesStreamWriter:
             self._begin(out)
         index = self._hop.places[out]
         edits: list[Edit] = []
-        if index != out.index:
-            span = value_of(event.data, "output_index")
-            edits += [Edit(*span, str(index).encode())] if span else []
+        if index != out.index and "output_index" in event.places:
+            edits.append(Edit(*event.places["output_index"], str(index).encode()))
         edits += self._name_edits(event)
         if event.type == answer.DONE:
             self._end(out)
@@ -270,8 +270,8 @@ class ResponsesStreamWriter:
     def _name_edits(self, event: EventFrame) -> list[Edit]:
         if not self._hop.renamed:
             return []
-        spans = [value_of(event.data, "item_id")]
-        item = value_of(event.data, "item")
+        spans = [event.places.get("item_id")]
+        item = event.places.get("item")
         if item is not None:
             spans.append(value_of(event.data, "id", item))
         return [edit for span in spans if span for edit in self._renaming(event.data, span)]
@@ -299,7 +299,7 @@ class ResponsesStreamWriter:
     def _end_edits(self, event: EventFrame) -> list[Edit]:
         """Make the snapshot at the end one of the whole answer, as the client got it."""
         data, value = event.data, event.value["response"]
-        span = value_of(data, "response")
+        span = event.places["response"]
         spans = {member.key: member.value for member in found(data, span)}
         edits: list[Edit] = []
         if self._hop.number:
