@@ -189,6 +189,10 @@ def error_json(error: ModegateError, dialect: DialectName = "chat") -> bytes:
     return error_body(str(error), status=error.status, code=error.code, dialect=dialect)
 
 
+_ANTHROPIC_KINDS = {413: "request_too_large", 504: "timeout_error"}
+"""Statuses for which the Anthropic API has a word of its own, of those that modegate answers with."""
+
+
 def error_body(message: str, *, status: int, code: str, dialect: DialectName) -> bytes:
     """Give the body of an error with this HTTP status, as this dialect's clients expect it.
 
@@ -197,6 +201,7 @@ def error_body(message: str, *, status: int, code: str, dialect: DialectName) ->
     kind = "invalid_request_error" if status < 500 else "api_error"
     body: dict[str, Any]
     if dialect == "messages":
+        kind = _ANTHROPIC_KINDS.get(status, kind)
         body = {"type": "error", "error": {"type": kind, "message": message}}
     else:
         body = {"error": {"message": message, "type": kind, "param": None, "code": code}}

@@ -81,5 +81,10 @@ def test_the_body_of_the_openai_api(dialect: DialectName) -> None:
 def test_the_body_of_the_anthropic_api() -> None:
     refused = json.loads(error_json(errors.Refusal("no"), "messages"))
     assert refused == {"type": "error", "error": {"type": "invalid_request_error", "message": "no"}}
-    failed = json.loads(error_json(errors.UpstreamTimeout("late"), "messages"))
-    assert failed["error"] == {"type": "api_error", "message": "late"}
+    words = {
+        errors.UpstreamTimeout: "timeout_error",
+        errors.TooLarge: "request_too_large",
+        errors.UpstreamFailed: "api_error",
+    }
+    for cls, word in words.items():
+        assert json.loads(error_json(cls("x"), "messages"))["error"]["type"] == word

@@ -13,8 +13,11 @@ from support.message_frames import (
     said,
     session,
     shape,
+    stream,
+    use,
+    whole,
 )
-from support.messages import request
+from support.messages import LEAVE, request
 
 Message = dict[str, Any]
 USER: Message = {"role": "user", "content": [{"type": "text", "text": "rename foo"}]}
@@ -106,3 +109,22 @@ def test_a_notice_behind_a_message_of_no_known_shape_is_one_of_its_own() -> None
     assert shape(got.upstream["messages"][:2]) == ["user('rename foo')", "assistant('ok')"]
     assert got.upstream["messages"][2] == {"role": "user", "content": None}
     assert _noticed(got.upstream["messages"][3]) == "user(notice)"
+
+
+@pytest.mark.parametrize("option", ["approve", "reject"])
+@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
+def test_only_a_plan_that_was_approved_is_no_error(option: str, streamed: bool) -> None:
+    """In the step, and in the history that the agent sends next."""
+    one = session(LEAVE)
+    one.person = lambda asked: one.settle(asked, option)
+    plan = {"plan": "# Plan"}
+    if streamed:
+        hops: list[Any] = [stream(use(0, "exit_plan_mode", json.dumps(plan))), said()]
+    else:
+        hops = [whole(call("exit_plan_mode", plan)), whole({"type": "text", "text": "ok"})]
+    asked = one.step(ask(), hops)
+    (block,) = asked.upstream["messages"][-1]["content"]
+    assert block.get("is_error", False) is (option == "reject")
+    history = [{"role": "assistant", "content": "ok"}, {"role": "user", "content": "go on"}]
+    got = one.step(ask(*history), [said()])
+    assert got.upstream["messages"][2]["content"] == [block]
