@@ -255,6 +255,15 @@ class RawUpstream:
             await self._changed.wait_for(lambda: len(self.requests) >= count)
         return self.requests[count - 1]
 
+    def say(self, data: bytes, connection: int = 0) -> None:
+        """Send what nobody asked for, at once: it has come before either end's loop takes a turn."""
+        self._connections[connection].writer.write(data)
+
+    def hang_up(self, connection: int = 0) -> None:
+        """End a connection at once: its end has come before either end's loop takes a turn."""
+        sock: socket.socket = self._connections[connection].writer.get_extra_info("socket")
+        sock.shutdown(socket.SHUT_WR)
+
     async def gone(self, connection: int = 0) -> None:
         """Wait until that connection exists and has ended."""
         async with asyncio.timeout(PATIENCE):

@@ -7,13 +7,13 @@ re-encoding of the URL, `.netrc`. What is left to it are connections, TLS, frami
 from __future__ import annotations
 
 import asyncio
-import errno
+import select
 import ssl
+import weakref
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import Final
+from typing import Any, Final
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
@@ -26,17 +26,12 @@ from modegate.core.upstreams import CONNECT_TIMEOUT, KEEP_ALIVE, READ_TIMEOUT
 from modegate.server.upstream import UpstreamRequest
 from modegate.server.upstream_failures import failure
 
-RETRY_WITHIN: Final = 1.0
-"""Seconds in which a kept connection that was dead already must have shown it. One that dies later may
-have had the request, and the model's work is not to be paid twice."""
 HEADER_LIMIT: Final = 64 * 1024
 """Bytes of one header line: some providers put whole policies there; aiohttp's own limit is 8 KiB."""
 SLICE: Final = 256 * 1024
 """Bytes of a large body written at a time, so that one big request does not stall the others."""
 
 _AUTO_HEADERS = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
-_RETRIED_BY_AIOHTTP = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
-_DEAD = frozenset({errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +61,6 @@ class HttpUpstream:
         wiring: Wiring = DIRECT,
         connect_timeout: float = CONNECT_TIMEOUT,
         read_timeout: float = READ_TIMEOUT,
-        retry_within: float = RETRY_WITHIN,
     ) -> None:
         """Check the URL and see whether a proxy leads there (`HTTPS_PROXY`, `NO_PROXY` …).
 
@@ -81,14 +75,13 @@ class HttpUpstream:
         self._timeout = aiohttp.ClientTimeout(
             total=None, connect=connect_timeout, sock_read=read_timeout
         )
-        self._retry_within = retry_within
         self._session: aiohttp.ClientSession | None = None
 
     async def send(self, request: UpstreamRequest) -> HttpAnswer:
         """Send a request and give its answer once the head is there.
 
-        A request that no connection could be made for is tried once more, and so is one on a kept
-        connection that turns out to have been dead; nothing else is ever sent twice.
+        A request that no connection could be made for is tried once more. What was sent, if only in part,
+        is never sent twice: it may have reached the model, whose work would be paid twice.
 
         Raises:
             BadRequest: the target is no path, or a header is not UTF-8.
@@ -104,7 +97,7 @@ class HttpUpstream:
         try:
             return await self._once(request, url, head)
         except _NotSent:
-            return await self._once(request, url, head, again=True)
+            return await self._once(request, url, head, last=True)
 
     async def close(self) -> None:
         """Let go of all connections."""
@@ -117,10 +110,8 @@ class HttpUpstream:
         url: yarl.URL,
         head: list[tuple[str, str]],
         *,
-        again: bool = False,
+        last: bool = False,
     ) -> HttpAnswer:
-        loop = asyncio.get_running_loop()
-        attempt = _Attempt(loop.time())
         try:
             response = await self._open().request(
                 request.method,
@@ -129,12 +120,9 @@ class HttpUpstream:
                 data=_payload(request.body),
                 allow_redirects=False,
                 proxy=self._proxy,
-                trace_request_ctx=attempt,
             )
         except (aiohttp.ClientError, OSError) as error:
-            soon = loop.time() - attempt.began < self._retry_within
-            stale = attempt.reused and _was_dead(request, error)
-            if not again and soon and (stale or _unconnected(error)):
+            if not last and _unconnected(error):
                 raise _NotSent from error
             raise failure(self._base, error) from error
         return HttpAnswer(self._base, response)
@@ -142,10 +130,8 @@ class HttpUpstream:
     def _open(self) -> aiohttp.ClientSession:
         # Made here because aiohttp wants the running loop.
         if self._session is None:
-            trace = aiohttp.TraceConfig()
-            trace.on_connection_reuseconn.append(_note_reuse)
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(
+                connector=_Connector(
                     limit=self._wiring.size,
                     keepalive_timeout=self._wiring.keep_alive,
                     ssl=self._wiring.tls or True,
@@ -156,8 +142,9 @@ class HttpUpstream:
                 auto_decompress=False,
                 max_line_size=HEADER_LIMIT,
                 max_field_size=HEADER_LIMIT,
-                trace_configs=[trace],
             )
+            # It would send again what it takes for harmless, a DELETE too; the client knows better.
+            self._session._retry_connection = False
         return self._session
 
 
@@ -217,24 +204,41 @@ def _ends_with_its_connection(response: aiohttp.ClientResponse) -> Iterator[None
             closed.remove_done_callback(lost)
 
 
+class _Connector(aiohttp.TCPConnector):
+    """Hands out no kept connection that has ended, or on which something came that nobody asked for.
+
+    aiohttp goes by what its loop has seen by then, and would take an answer that came unasked for the
+    answer to the next request, which may be another session's (seen in 3.14.5).
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._used: weakref.WeakSet[object] = weakref.WeakSet()
+
+    async def connect(self, *request: Any, **more: Any) -> aiohttp.connector.Connection:
+        """Give a new connection, or a kept one that is as it was left."""
+        while True:
+            connection = await super().connect(*request, **more)
+            protocol = connection.protocol
+            if protocol is None or protocol not in self._used:
+                self._used.add(protocol)
+                return connection
+            if not protocol.should_close and not _readable(connection.transport):
+                return connection
+            connection.close()
+
+
+def _readable(transport: asyncio.Transport | None) -> bool:
+    """Tell whether bytes, or the end, have come that the loop has not seen yet."""
+    if transport is None:
+        return True
+    watch = select.poll()
+    watch.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
+    return bool(watch.poll(0))
+
+
 class _NotSent(Exception):
-    """There was no connection, or a kept one was dead before the request reached anybody."""
-
-
-@dataclass(slots=True)
-class _Attempt:
-    """What is learnt of one attempt while it runs."""
-
-    began: float
-    reused: bool = False
-
-
-async def _note_reuse(
-    _session: aiohttp.ClientSession,
-    context: SimpleNamespace,
-    _params: aiohttp.TraceConnectionReuseconnParams,
-) -> None:
-    context.trace_request_ctx.reused = True
+    """There was no connection."""
 
 
 def _unconnected(error: Exception) -> bool:
@@ -246,19 +250,6 @@ def _unconnected(error: Exception) -> bool:
         return False
     return isinstance(error, aiohttp.ClientConnectorError) and not isinstance(
         error.os_error, ssl.SSLError
-    )
-
-
-def _was_dead(request: UpstreamRequest, error: Exception) -> bool:
-    """Tell whether the request is still whole, and no byte of an answer to it came."""
-    if not isinstance(request.body, bytes) or request.method in _RETRIED_BY_AIOHTTP:
-        return False
-    if isinstance(error, aiohttp.ServerDisconnectedError):
-        # With a piece of an answer, aiohttp gives that in place of a text.
-        return isinstance(error.message, str)
-    # Noticed while writing, aiohttp wraps it and keeps no number.
-    return isinstance(error.__cause__, ConnectionResetError) or (
-        isinstance(error, aiohttp.ClientOSError) and error.errno in _DEAD
     )
 
 

@@ -1,4 +1,4 @@
-"""Both stores, for every test that must hold on either."""
+"""Both stores and every upstream, for tests that must hold on each."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from support.redis_server import RedisServer, redis_server
 from support.stores import Store
+from support.upstreams import MAKERS, PROXY_VARIABLES, Dial, dialling
 
 DATABASES = 500
 CLOSE_S = 20
@@ -44,3 +45,12 @@ async def store(
     # A test that failed may have left it in any state: the others still get their turn.
     async with asyncio.timeout(CLOSE_S):
         await opened.close()
+
+
+@pytest.fixture(params=MAKERS)
+def dial(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Dial:
+    """Open upstreams of each implementation; the machine's own proxy variables are kept out."""
+    for name in PROXY_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    return dialling(MAKERS[request.param])
