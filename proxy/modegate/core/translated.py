@@ -39,6 +39,9 @@ FIELDS: Final[Mapping[DialectName, frozenset[str]]] = {
 STORED: Final = ("previous_response_id", "conversation", "prompt", "background")
 """What refers to something that the OpenAI API keeps, and nobody keeps here."""
 
+OFFERED: Final = ("function", "custom", "namespace", "web_search", "bash_", "text_editor_")
+"""How the types of tools begin that are passed on."""
+
 AMBIENT: Final = frozenset(
     {"bedrock", "sagemaker", "sagemaker_chat", "vertex_ai", "vertex_ai_beta"}
 )
@@ -92,12 +95,9 @@ def asked(dialect: DialectName, body: bytes) -> Asked:
                     f"{name} is not possible with this model: nothing is stored for it; "
                     "send the whole input"
                 )
-    tools = fields.get("tools")
-    for tool in tools if isinstance(tools, list) else []:
-        # litellm would connect to the server, and run the tools that it gives.
-        if isinstance(tool, dict) and str(tool.get("type", "")).startswith("mcp"):
-            raise BadRequest("MCP servers are not possible with this model")
     passed = {key: value for key, value in fields.items() if key in FIELDS[dialect]}
+    if isinstance(passed.get("tools"), list):
+        passed["tools"] = [tool for tool in passed["tools"] if _is_offered(tool)] or None
     if dialect == "messages":
         _give_back(passed.get("messages"))
         user = passed.get("metadata")
@@ -108,6 +108,17 @@ def asked(dialect: DialectName, body: bytes) -> Asked:
         model if isinstance(model, str) else None,
         {key: value for key, value in passed.items() if value is not None},
     )
+
+
+def _is_offered(tool: Any) -> bool:
+    """Tell whether a tool is run by the client, or is a search that the provider runs.
+
+    Others litellm would run itself, from here: MCP servers, searches in files, code.
+    """
+    if not isinstance(tool, dict):
+        return False
+    kind = tool.get("type") or "function"
+    return isinstance(kind, str) and kind.startswith(OFFERED)
 
 
 def _give_back(messages: Any) -> None:

@@ -50,6 +50,29 @@ def test_a_null_is_left_out_and_half_a_pair_is_read() -> None:
     assert not got.streamed
 
 
+def test_tools_that_would_be_run_here_are_left_out() -> None:
+    kept = [
+        {"type": "function", "name": "f"},
+        {"type": "custom", "name": "g"},
+        {"type": "namespace", "tools": []},
+        {"type": "web_search_20250305"},
+        {"type": "bash_20250124"},
+        {"name": "h", "input_schema": {}},
+    ]
+    dropped = [
+        {"type": "mcp", "server_url": "litellm_proxy"},
+        {"type": "file_search", "vector_store_ids": ["v"]},
+        {"type": "code_interpreter"},
+        {"type": "shell"},
+        {"type": ["function"]},
+        "function",
+    ]
+    body = json.dumps({"tools": [*dropped, *kept]}).encode()
+    assert asked("responses", body).arguments == {"tools": kept}
+    assert asked("chat", json.dumps({"tools": dropped}).encode()).arguments == {}
+    assert asked("chat", b'{"tools": 1}').arguments == {"tools": 1}
+
+
 def test_metadata_of_messages_is_its_user_alone() -> None:
     body = b'{"messages": [], "metadata": {"user_id": "u", "tags": ["x"]}}'
     assert asked("messages", body).arguments["metadata"] == {"user_id": "u"}
@@ -64,8 +87,6 @@ def test_metadata_of_messages_is_its_user_alone() -> None:
         ("chat", b"[" * 5000, "not a JSON object"),
         ("responses", b'{"previous_response_id": "r"}', "previous_response_id"),
         ("responses", b'{"prompt": {"id": "p"}}', "prompt"),
-        ("responses", b'{"tools": [{"type": "mcp"}]}', "MCP"),
-        ("messages", b'{"tools": [1, {"type": "mcp_toolset"}]}', "MCP"),
     ],
 )
 def test_what_translation_cannot_give_is_refused(

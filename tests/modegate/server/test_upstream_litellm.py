@@ -477,7 +477,6 @@ async def test_cancelling_a_request_that_waits_ends_the_providers(
         ("responses", {"previous_response_id": "resp_1"}, "previous_response_id is not possible"),
         ("responses", {"conversation": "conv_1"}, "conversation is not possible"),
         ("responses", {"background": True}, "background is not possible"),
-        ("chat", {"tools": [{"type": "mcp", "server_url": "litellm_proxy"}]}, "MCP servers"),
         ("chat", {"model": None}, "names no model"),
     ],
 )
