@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from modegate.core.approvals import Approval
 from modegate.core.fold import State
@@ -17,20 +18,66 @@ from modegate.core.levels import Level
 from modegate.core.policy import Policy
 from modegate_acp import render
 from modegate_acp.permissions import offered
-from modegate_acp.protocol import Message
+from modegate_acp.protocol import Message, write
 from modegate_acp.quirks import Peer
+
+
+@dataclass(frozen=True)
+class Out:
+    """A message to send, and the question that a person is then shown by it."""
+
+    message: Message
+    asks: str | None = None
+
+    @cached_property
+    def text(self) -> str:
+        """What goes over the wire."""
+        return write(self.message)
+
+
+class News:
+    """A session's state under a policy; what all of its followers are told of it is made once."""
+
+    def __init__(self, session: SessionId, state: State, policy: Policy) -> None:
+        """Render nothing yet."""
+        self.session = session
+        self.state = state
+        self.policy = policy
+
+    @cached_property
+    def modes(self) -> Message:
+        """The mode in force, and those that can be set."""
+        return render.modes(self.policy, self.state)
+
+    @cached_property
+    def mode(self) -> Out:
+        """The update that tells the mode."""
+        return Out(render.mode_update(self.session, self.state))
+
+    @cached_property
+    def options(self) -> Out:
+        """The update that tells the mode as an option."""
+        return Out(render.option_update(self.session, self.policy, self.state))
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A session as one connection may see it, now."""
+    """News as one connection may see them, now."""
 
-    session: SessionId
-    state: State
-    policy: Policy
+    news: News
     peer: Peer
     level: Level
     now_ms: int
+
+    @property
+    def session(self) -> SessionId:
+        """The session."""
+        return self.news.session
+
+    @property
+    def state(self) -> State:
+        """Its state."""
+        return self.news.state
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +103,10 @@ class Shown:
     """It was told what can be typed as a prompt."""
 
 
-@dataclass(frozen=True, slots=True)
-class Out:
-    """A message to send, and the question that a person is then shown by it."""
-
-    message: Message
-    asks: str | None = None
-
-
 def begin(view: View) -> Shown:
     """Give what an answer to new, load or resume shows; questions come after it, by `catch_up`."""
     state = view.state
-    return Shown(state.seq, state.mode_seq, render.modes(view.policy, state))
+    return Shown(state.seq, state.mode_seq, view.news.modes)
 
 
 def catch_up(shown: Shown, view: View, new_rpc: Callable[[], str]) -> tuple[Shown, list[Out]]:
@@ -78,16 +117,16 @@ def catch_up(shown: Shown, view: View, new_rpc: Callable[[], str]) -> tuple[Show
     if view.state.seq < shown.seq:
         return shown, []
     out = [] if shown.commands else [Out(render.commands(view.session))]
-    out += [Out(message) for message in _mode(shown, view)]
+    out += _mode(shown, view)
     asked, about = _questions(shown, view, new_rpc)
     return replace(begin(view), asked=asked, commands=True), out + about
 
 
-def _mode(shown: Shown, view: View) -> list[Message]:
-    modes = render.modes(view.policy, view.state)
-    if modes == shown.modes and view.state.mode_seq == shown.mode_seq:
+def _mode(shown: Shown, view: View) -> list[Out]:
+    news = view.news
+    if news.modes == shown.modes and news.state.mode_seq == shown.mode_seq:
         return []
-    return render.mode_updates(view.session, view.policy, view.state, view.peer)
+    return [news.mode, news.options] if view.peer.options else [news.mode]
 
 
 def _questions(

@@ -14,6 +14,7 @@ from typing import Any
 from modegate.core.errors import LogUnavailable, ModegateError
 from modegate.core.ids import SessionKey
 from modegate.server.extension import Shared
+from modegate_acp.attachment import News
 from modegate_acp.following import Following
 
 logger = logging.getLogger(__name__)
@@ -67,6 +68,10 @@ class Fanout:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+    def missed(self, key: SessionKey) -> None:
+        """Show a session anew, as soon as its state can be read."""
+        self._missed.add(key)
 
     def refresh_all(self) -> None:
         """Show every followed session anew: the policy has changed."""
@@ -137,8 +142,9 @@ class Fanout:
             except ModegateError as error:
                 logger.warning("session %s cannot be shown: %s", key, error)
             else:
+                news = News(key.session, state, self._shared.policies.current)
                 for follower in self.followers(key):
-                    follower.offer(key.session, state)
+                    follower.offer(news)
             self._missed.discard(key)
         self._missed &= self._followers.keys()
 

@@ -14,7 +14,7 @@ from modegate.core.ids import Seq, SessionId, SessionKey
 from modegate.core.levels import Level, to_answer
 from modegate.server.extension import Shared
 from modegate_acp import render
-from modegate_acp.attachment import Out, Shown, View, begin, catch_up, forget, replied
+from modegate_acp.attachment import News, Out, Shown, View, begin, catch_up, forget, replied
 from modegate_acp.outbox import Outbox
 from modegate_acp.permissions import Abstained, Chosen, outcome, rejection
 from modegate_acp.protocol import INVALID_REQUEST, Message, Reply, RpcError
@@ -37,6 +37,10 @@ class Feed(Protocol):
 
     def detach(self, key: SessionKey, follower: Following) -> None:
         """Offer it no more."""
+        ...
+
+    def missed(self, key: SessionKey) -> None:
+        """Offer a session's state to its followers again, as soon as it can be read."""
         ...
 
     def followers(self, key: SessionKey) -> frozenset[Following]:
@@ -85,7 +89,7 @@ class Following:
         self._viewer = viewer
         self._fed: set[SessionId] = set()
         self._shown: dict[SessionId, Shown] = {}
-        self._newest: dict[SessionId, State] = {}
+        self._newest: dict[SessionId, News] = {}
         self._waiting: dict[str, Callable[[Reply], None]] = {}
         self._dialogs: dict[SessionId, set[asyncio.Future[Reply]]] = {}
 
@@ -115,8 +119,9 @@ class Following:
     def show(self, session: SessionId, state: State) -> None:
         """Note that an answer shows this state; what it does not show, such as questions, comes after it."""
         self._withdraw(session)
-        self._shown[session] = begin(self._view(session, state))
-        self.offer(session, state)
+        news = self.news(session, state)
+        self._shown[session] = begin(self._view(news))
+        self.offer(news)
 
     def end(self, session: SessionId) -> None:
         """Be fed no more, and leave its questions to others."""
@@ -137,17 +142,27 @@ class Following:
         self._newest.clear()
         self._waiting.clear()
 
-    def offer(self, session: SessionId, state: State) -> None:
-        """Take the newest state of a session, to be told of when there is room."""
-        known = self._newest.get(session)
-        if known is None or known.seq <= state.seq:
-            self._newest[session] = state
-        self.outbox.mark(session)
+    def news(self, session: SessionId, state: State) -> News:
+        """Give a state as news, under the policy of now."""
+        return News(session, state, self._shared.policies.current)
+
+    def offer(self, news: News) -> None:
+        """Take the newest of a session, to be told when there is room."""
+        known = self._newest.get(news.session)
+        if known is None or known.state.seq <= news.state.seq:
+            self._newest[news.session] = news
+        self.outbox.mark(news.session)
 
     def catch_up(self, session: SessionId, state: State) -> None:
         """Tell of a state now, in front of the answer that follows."""
-        self.offer(session, state)
+        self.offer(self.news(session, state))
         self._refresh(session)
+
+    def tell_mode(self, session: SessionId, state: State) -> None:
+        """Tell the mode in force to a client that may show another one."""
+        news = self.news(session, state)
+        for out in [news.mode, news.options] if self._peer.options else [news.mode]:
+            self.outbox.put(session, out)
 
     def again(self, session: SessionId) -> None:
         """Tell everything anew: what was sent may be lost, since the session's stream is another one now."""
@@ -157,10 +172,12 @@ class Following:
             self._start(self._look(session))
 
     async def _look(self, session: SessionId) -> None:
+        key = self._viewer.key(session)
         try:
-            self.offer(session, await self._shared.folds.state(self._viewer.key(session)))
+            self.offer(self.news(session, await self._shared.folds.state(key)))
         except ModegateError as error:
-            logger.info("session %s cannot be shown now: %s", session, error)
+            logger.info("session %s cannot be shown now: %s", key, error)
+            self._feed.missed(key)
 
     def expired(self, now_ms: int) -> list[SessionId]:
         """Give the sessions in which a question that was asked has expired."""
@@ -170,23 +187,20 @@ class Following:
             if any(now_ms >= asked.expires for asked in shown.asked.values())
         ]
 
-    def _view(self, session: SessionId, state: State) -> View:
-        viewer = self._viewer
-        return View(
-            session,
-            state,
-            self._shared.policies.current,
-            viewer.peer or Peer(),
-            viewer.level or Level.OBSERVE,
-            self._shared.clock.now_ms(),
-        )
+    @property
+    def _peer(self) -> Peer:
+        return self._viewer.peer or Peer()
+
+    def _view(self, news: News) -> View:
+        level = self._viewer.level or Level.OBSERVE
+        return View(news, self._peer, level, self._shared.clock.now_ms())
 
     def _refresh(self, session: SessionId) -> None:
-        state, before = self._newest.get(session), self._shown.get(session)
-        if state is None or before is None or self._viewer.level is None:
+        news, before = self._newest.get(session), self._shown.get(session)
+        if news is None or before is None or self._viewer.level is None:
             return
         del self._newest[session]
-        now, out = catch_up(before, self._view(session, state), self._new_rpc)
+        now, out = catch_up(before, self._view(news), self._new_rpc)
         self._shown[session] = now
         for name, asked in before.asked.items():
             if name not in now.asked and asked.rpc is not None:
@@ -209,7 +223,7 @@ class Following:
             self._start(self._delivered(session, out.asks))
 
     async def _delivered(self, session: SessionId, name: str) -> None:
-        via = f"acp:{(self._viewer.peer or Peer()).label}"
+        via = f"acp:{self._peer.label}"
         try:
             await self._shared.approvals.delivered(self._viewer.key(session), name, via)
         except ModegateError as error:

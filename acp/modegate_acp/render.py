@@ -107,14 +107,17 @@ def update(name: SessionId, change: Message, told: Message | None = None) -> Mes
     return notification("session/update", params | ({"_meta": told} if told else {}))
 
 
-def mode_updates(name: SessionId, policy: Policy, state: State, peer: Peer) -> list[Message]:
-    """Give both kinds of update that tell of a mode; clients follow one or the other."""
+def mode_update(name: SessionId, state: State) -> Message:
+    """Give the update that tells a mode, in both spellings."""
     mode = {"currentModeId": state.mode, "modeId": state.mode}
-    changes: list[Message] = [{"sessionUpdate": "current_mode_update", **mode}]
-    if peer.options:
-        shown = options(policy, state)
-        changes.append({"sessionUpdate": "config_option_update", "configOptions": shown})
-    return [update(name, change, meta(state)) for change in changes]
+    return update(name, {"sessionUpdate": "current_mode_update", **mode}, meta(state))
+
+
+def option_update(name: SessionId, policy: Policy, state: State) -> Message:
+    """Give the update that tells a mode as an option; clients follow one or the other."""
+    shown = options(policy, state)
+    change: Message = {"sessionUpdate": "config_option_update", "configOptions": shown}
+    return update(name, change, meta(state))
 
 
 def commands(name: SessionId) -> Message:

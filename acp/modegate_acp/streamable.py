@@ -140,7 +140,7 @@ async def _events(connection: Connection, lane: Lane, reader: object, send: Send
         if taken is None:
             break
         session, out = taken
-        await _send(send, b"data: %b\n\n" % protocol.write(out.message).encode())
+        await _send(send, b"data: %b\n\n" % out.text.encode())
         connection.following.sent(session, out)
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 

@@ -89,9 +89,7 @@ async def _confirmed(connection: Connection, wish: Wish, state: State) -> Messag
 
 def _refused(connection: Connection, wish: Wish, state: State, why: str) -> RpcError:
     # Clients show the new mode before it is theirs; they are told the one in force again.
-    policy, peer = connection.shared.policies.current, connection.peer
-    for message in render.mode_updates(wish.session, policy, state, peer) if peer else ():
-        connection.following.send(wish.session, message)
+    connection.following.tell_mode(wish.session, state)
     data: Message = {"modeId": state.mode}
     return RpcError(CANCELLED, f"mode {wish.mode!r} was not set: {why}", data)
 

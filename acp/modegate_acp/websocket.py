@@ -66,5 +66,5 @@ async def _write(connection: Connection, asgi: Asgi) -> None:
     send, outbox = asgi[2], connection.outbox
     while (taken := await outbox.take(outbox.main, connection)) is not None:
         session, out = taken
-        await send({"type": "websocket.send", "text": protocol.write(out.message)})
+        await send({"type": "websocket.send", "text": out.text})
         connection.following.sent(session, out)

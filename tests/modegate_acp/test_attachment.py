@@ -23,7 +23,7 @@ from modegate.core.ids import (
 )
 from modegate.core.levels import Level
 from modegate.core.policy import Mode, Policy
-from modegate_acp.attachment import Out, Shown, View, begin, catch_up, forget, replied
+from modegate_acp.attachment import News, Out, Shown, View, begin, catch_up, forget, replied
 from modegate_acp.quirks import Peer, peer
 from support.acp import Json, kinds
 
@@ -39,7 +39,7 @@ def state(seq: int, mode: str = "default", mode_seq: int = 0, *approvals: Approv
 
 
 def view(state: State, policy: Policy = POLICY, level: Level = Level.FULL, now: int = 0) -> View:
-    return View(SessionId("s"), state, policy, Peer(), level, now)
+    return View(News(SessionId("s"), state, policy), Peer(), level, now)
 
 
 def question(name: str = "q", status: Status = Status.ASKED, option: str = "") -> Approval:

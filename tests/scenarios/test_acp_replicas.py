@@ -179,3 +179,32 @@ async def test_what_the_log_cannot_take_is_not_told(tmp_path: Path) -> None:
                 )
                 assert desk.updates("current_mode_update") == []
                 server.start()
+
+
+async def test_an_answer_that_the_log_could_not_take_is_asked_for_again(tmp_path: Path) -> None:
+    """qwen-code PR 5910: no answer is accepted and lost."""
+    options = ("--appendonly", "yes", "--appendfsync", "always")
+    with redis_server(tmp_path, *options) as server:
+        async with (
+            two(tmp_path, server.url) as (first, second),
+            socket(first) as desk,
+            streams(second) as phone,
+        ):
+            session = await desk.new()
+            await desk.set_mode(session, "plan")
+            await phone.load(session)
+            async with asyncio.TaskGroup() as group:
+                waiting = group.create_task(step(first, session))
+                lost = await desk.question()
+                await phone.question()
+                server.kill()
+                await desk.choose(lost, "approve")
+                after = len(desk.seen)
+                refused = await desk.start("session/set_mode", sessionId=session, modeId="review")
+                with pytest.raises(AcpError):
+                    await desk.answer(refused)
+                server.start()
+                await desk.choose(await desk.question(after=after), "approve")
+                assert (await waiting)[0].endswith("Now I write.")
+            for person in (desk, phone):
+                await person.update("current_mode_update", currentModeId="default")
