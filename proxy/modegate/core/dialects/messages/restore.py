@@ -85,7 +85,7 @@ def _restore_one(
     if content is None:
         return []
     left = deque(_pieces(request, content))
-    front: list[bytes] = []
+    turns: list[tuple[list[bytes], list[Any]]] = []
     last: list[bytes] = []
     answers: list[Any] = []
     for at, hop in enumerate(hops):
@@ -93,14 +93,24 @@ def _restore_one(
         blob = blobs[at] if at < len(blobs) else _NOTHING
         blocks = _hop(left, hop, blob["calls"])
         if blob["turn"]:
-            front.append(_message("assistant", blocks))
-            front.append(_message("user", list(map(_encode, blob["answers"]))))
+            turns.append((blocks, blob["answers"]))
         else:
             last += blocks
             answers += blob["answers"]
     last += [piece.raw for piece in left]
+    if not last:
+        # Nothing was said in the end: the last turn is the client's message, and its next one the answer.
+        last, answers = turns.pop()
+    front = [
+        message
+        for blocks, results in turns
+        for message in (
+            _message("assistant", blocks),
+            _message("user", list(map(_encode, results))),
+        )
+    ]
     mine = _with_content(request, span, content, last)
-    edits = [Edit(span.start, span.end, b",".join([*front, *([mine] if last else ())]))]
+    edits = [Edit(span.start, span.end, b",".join([*front, mine]))]
     return edits + _answer_edits(request, index, answers)
 
 

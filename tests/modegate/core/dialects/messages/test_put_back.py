@@ -305,14 +305,14 @@ def test_an_answer_without_a_word_is_found_by_its_marks() -> None:
     answer = {"role": "assistant", "content": blocks}
     got = one.step(ask(answer, {"role": "user", "content": "?"}), [said()])
     assert shape(got.upstream["messages"])[1:] == [
-        "assistant(sig-a,redacted_thinking,write)", "user(refused)", "user('?')",
+        "assistant(sig-a,redacted_thinking,write)", "user(refused,'?')",
     ]  # fmt: skip
 
 
 ODD: dict[str, tuple[Any, list[str]]] = {
-    "null": (None, ["assistant(write)", "user(refused)"]),
+    "null": (None, ["assistant(write)", "user(refused,'?')"]),
     "absent": (..., []),
-    "empty": ([], ["assistant(write)", "user(refused)"]),
+    "empty": ([], ["assistant(write)", "user(refused,'?')"]),
     "no blocks": ([{"type": "text"}], ["assistant(write)", "user(refused)"]),
 }
 
@@ -326,7 +326,7 @@ def test_an_answer_of_nothing_is_sent_back_in_many_ways(content: Any, wanted: li
     got = one.step(ask(answer, {"role": "user", "content": "?"}), [said()])
     messages = got.upstream["messages"]
     assert shape(messages[1:3] if wanted else []) == wanted
-    assert messages[-1] == {"role": "user", "content": "?"}
+    assert shape(messages[-1:])[0].endswith("'?')")
     assert got.finish is not None
     assert got.finish.outcome == "answered"
 
