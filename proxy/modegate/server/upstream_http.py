@@ -19,7 +19,7 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 import yarl
 
-from modegate.core.errors import BadRequest
+from modegate.core.errors import BadRequest, UpstreamFailed
 from modegate.core.headers import Headers, end_to_end, get_all, replace, request_headers
 from modegate.core.target import Base
 from modegate.core.upstreams import CONNECT_TIMEOUT, KEEP_ALIVE, READ_TIMEOUT
@@ -30,6 +30,9 @@ HEADER_LIMIT: Final = 64 * 1024
 """Bytes of one header line: some providers put whole policies there; aiohttp's own limit is 8 KiB."""
 SLICE: Final = 256 * 1024
 """Bytes of a large body written at a time, so that one big request does not stall the others."""
+
+_CODINGS = frozenset({"chunked", "identity"})
+"""Transfer codings that are taken off on the way; any other would be lost with its header line."""
 
 _AUTO_HEADERS = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
@@ -125,6 +128,10 @@ class HttpUpstream:
             if not last and _unconnected(error):
                 raise _NotSent from error
             raise failure(self._base, error) from error
+        flaw = _flaw(response)
+        if flaw:
+            response.close()
+            raise UpstreamFailed(f"upstream {self._base.authority}: {flaw}")
         return HttpAnswer(self._base, response)
 
     def _open(self) -> aiohttp.ClientSession:
@@ -195,13 +202,31 @@ def _ends_with_its_connection(response: aiohttp.ClientResponse) -> Iterator[None
     closed = connection.protocol.closed
     if closed is None:
         lost()
-    else:
-        closed.add_done_callback(lost)
+        yield
+        return
+    # One that nobody looks at would be complained about in the log.
+    closed.remove_done_callback(_look_at)
+    closed.add_done_callback(_look_at)
+    closed.add_done_callback(lost)
     try:
         yield
     finally:
-        if closed is not None:
-            closed.remove_done_callback(lost)
+        closed.remove_done_callback(lost)
+
+
+def _look_at(closed: asyncio.Future[None]) -> None:
+    if not closed.cancelled():
+        closed.exception()
+
+
+def _flaw(response: aiohttp.ClientResponse) -> str:
+    """Say what makes an answer unusable that aiohttp takes: it cannot be passed on as what it is."""
+    if response.status < 200:
+        return "it switches to another protocol"
+    codings = response.headers.getall("Transfer-Encoding", ())
+    if any(coding.strip().lower() not in _CODINGS for coding in codings):
+        return "its answer has a transfer coding that is not known"
+    return ""
 
 
 class _Connector(aiohttp.TCPConnector):
