@@ -57,7 +57,7 @@ agents: $(BIN)/pytest ## Run real agents through modegate (ARGS="--only opencode
 	$(BIN)/python scripts/agents/run.py $(ARGS)
 
 .PHONY: bench
-bench: $(BIN)/pytest ## Measure added latency and throughput as ratios to nginx
+bench: $(BIN)/pytest ## Measure added latency and throughput as ratios to nginx (ARGS="--acp": ACP)
 	scripts/needs nginx gcc
 	$(BIN)/python bench/run.py $(ARGS)
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+import acp
 import report
 import targets
 from rounds import FEW, LONG, MANY, WORKLOADS, Bench, say
@@ -31,6 +32,7 @@ examples:
   make bench ARGS="--long"                     more and longer rounds, in about twenty
   make bench ARGS="--only json --rounds 3"     workloads whose name holds "json"
   make bench ARGS="--targets nginx,default"    without plan mode
+  make bench ARGS="--acp"                      1,000 ACP connections and 100 flips a second instead
   make bench ARGS="--modegate ../old/.venv/bin/modegate --json" > old.json
 """
 
@@ -106,6 +108,11 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         "--policies", type=Path, default=REPO / "policies.yaml", help="its policy, with a mode plan"
     )
     parser.add_argument(
+        "--acp",
+        action="store_true",
+        help="measure memory and lag of ACP connections instead, in about a minute",
+    )
+    parser.add_argument(
         "--json", action="store_true", help="print every figure as JSON instead of tables"
     )
     args = parser.parse_args(argv)
@@ -140,8 +147,11 @@ def main(argv: list[str] | None = None) -> int:
             folder = Path(
                 stack.enter_context(tempfile.TemporaryDirectory(prefix="modegate-bench-"))
             )
-            bench = start(stack, args, folder)
             try:
+                if args.acp:
+                    print(acp.run(folder, args.modegate.absolute(), as_json=args.json))
+                    return 0
+                bench = start(stack, args, folder)
                 bench.run()
             except BenchError as error:
                 raise BenchError(f"{error}\n{targets.last_words(folder)}".rstrip()) from error

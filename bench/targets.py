@@ -207,26 +207,45 @@ def modegate(
     folder: Path, core: int, upstream: int, *, command: Path, policies: Path
 ) -> Iterator[Server]:
     """Run `modegate serve` in front of the mock, with the session bench-plan in plan mode."""
+    token = secrets.token_urlsafe(24)
+    environ = {"MODEGATE_CONTROL_TOKEN": token}
+    files = {"command": command, "policies": policies}
+    with serve(folder, core, f"http://127.0.0.1:{upstream}/v1", environ, **files) as server:
+        head = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        url = f"http://127.0.0.1:{server.port}/control/v1/sessions/bench-plan/mode"
+        call("PUT", url, b'{"mode":"plan"}', head)
+        yield server
+
+
+@contextmanager
+def serve(
+    folder: Path,
+    core: int,
+    upstream: str,
+    environ: Mapping[str, str],
+    *,
+    command: Path,
+    policies: Path,
+) -> Iterator[Server]:
+    """Run `modegate serve` with an embedded log, and `environ` beside what it inherits."""
     if not command.exists():
         raise BenchError(f"{command} is missing: run `make install`")
     if not policies.exists():
         raise BenchError(f"{policies} is missing")
-    port, log, token = free_port(), folder / "modegate.log", secrets.token_urlsafe(24)
-    base = f"http://127.0.0.1:{port}"
+    port, log = free_port(), folder / "modegate.log"
     env = {name: value for name, value in os.environ.items() if not name.startswith("MODEGATE_")}
     env |= {
-        "MODEGATE_CONTROL_TOKEN": token,
         "MODEGATE_STATE_DIR": str(folder),
         "NO_PROXY": "127.0.0.1",
         "no_proxy": "127.0.0.1",
+        **environ,
     }
-    serve = [str(command), "serve", "--host", "127.0.0.1", "--port", str(port)]
-    serve += ["--upstream", f"http://127.0.0.1:{upstream}/v1", "--policies", str(policies)]
-    serve += ["--log", f"sqlite:{folder / 'modegate.sqlite'}"]
-    with _process(serve, core, log, env) as child:
-        took = _wait_ready(child, log, lambda: call("GET", f"{base}/readyz"), 20)
-        head = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-        call("PUT", f"{base}/control/v1/sessions/bench-plan/mode", b'{"mode":"plan"}', head)
+    line = [str(command), "serve", "--host", "127.0.0.1", "--port", str(port)]
+    line += ["--upstream", upstream, "--policies", str(policies)]
+    line += ["--log", f"sqlite:{folder / 'modegate.sqlite'}"]
+    with _process(line, core, log, env) as child:
+        ready = f"http://127.0.0.1:{port}/readyz"
+        took = _wait_ready(child, log, lambda: call("GET", ready), 20)
         yield Server("modegate", port, child.pid, took)
 
 
