@@ -1,8 +1,8 @@
 """Measure ACP: what 1,000 WebSocket connections weigh, and how late they hear of 100 mode flips a second.
 
-Ten connections follow each of a hundred sessions. Ten more flip ten sessions each in turn, over ACP too. A lag
-is the time from sending `session/set_mode` to the arrival of `current_mode_update` at one follower, so the
-log, the fan-out, and the reading of the benchmark itself are in it. Only reported; nothing depends on it.
+Ten connections follow each of a hundred sessions. Ten more flip ten sessions each in turn, over ACP too. A
+lag is the time from sending `session/set_mode` to the arrival of `current_mode_update` at one follower, so
+the log, the fan-out, and the reading of the benchmark itself are in it. Only reported; nothing depends on it.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ async def connections(
 
 
 async def flip(flipper: Connection, number: int, sessions: list[str], heard: Heard) -> float:
-    """Flip some sessions in turn, as one flipper of several; give how many seconds it was behind at the end."""
+    """Flip some sessions in turn, as one flipper of several; give how late it was at the end, in seconds."""
     between = FLIPPERS / FLIPS_A_SECOND
     began = time.perf_counter() + number * between / FLIPPERS
     for turn in range(FLIPS_A_SECOND * SECONDS // FLIPPERS):

@@ -13,11 +13,7 @@ from typing import Any
 
 import msgspec
 
-PARSE_ERROR, INVALID_REQUEST, INTERNAL_ERROR = -32700, -32600, -32603
-"""JSON-RPC 2.0, section 5.1."""
-
-MAX_MESSAGE = 4 * 2**20
-"""Bytes that the proxy takes in one message; for a longer one it would end the connection."""
+from modegate_acp.protocol import INTERNAL_ERROR, INVALID_REQUEST, MAX_MESSAGE, PARSE_ERROR
 
 OWN = "modegate-acp-stdio:"
 """What the ids of our own requests begin with; an editor's are passed on as they are."""

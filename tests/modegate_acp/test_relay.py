@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modegate_acp.relay import MAX_MESSAGE, Lines, Out, Relay, Tell, ToEditor, ToProxy, too_long
+from modegate_acp.protocol import MAX_MESSAGE
+from modegate_acp.relay import Lines, Out, Relay, Tell, ToEditor, ToProxy, too_long
 
 INIT = {"protocolVersion": 1, "clientCapabilities": {}}
 MODES = {"currentModeId": "plan", "availableModes": []}
