@@ -119,6 +119,8 @@ class ResponsesRead(ChoiceRead):
     """The response's."""
     kept: int = 0
     """Bytes of its items."""
+    previous: Any = None
+    """What it says that it goes on from."""
 
     @property
     def whole(self) -> bool:

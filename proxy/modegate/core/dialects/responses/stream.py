@@ -9,6 +9,7 @@ from modegate.core.calls import Gathered
 from modegate.core.dialects.base import Kind, Part
 from modegate.core.dialects.responses import answer
 from modegate.core.dialects.responses.items import (
+    CALLS,
     ItemCall,
     Out,
     ResponsesRead,
@@ -222,7 +223,8 @@ class ResponsesStreamReader:
         out = Out(index, len(self._choice.outs), type_of(item), name, call)
         self._outs[index] = self._choice.add(out)
         if call is not None:
-            self._built[index] = _Built(call)
+            begun = item.get("status") == "in_progress" and call.type not in CALLS
+            self._built[index] = _Built(call, "" if begun else call.arguments)
         return out
 
     def _done(self, event: EventFrame, out: Out | None) -> list[Part]:
@@ -328,10 +330,11 @@ class ResponsesStreamReader:
 class _Built:
     """A call as it comes: announced, in pieces, whole."""
 
-    def __init__(self, call: ItemCall) -> None:
+    def __init__(self, call: ItemCall, first: str) -> None:
+        """Take a call as it was announced; `first` are its arguments, unless they are not all there yet."""
         self._call = call
         self._commands: dict[int, list[str]] = {}
-        self._first = call.arguments
+        self._first = first
         self._pieces: list[str] = []
         self._whole: list[str] = []
         call.pieces = []

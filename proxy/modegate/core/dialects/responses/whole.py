@@ -19,7 +19,7 @@ from modegate.core.dialects.responses.output import (
     value_of,
 )
 from modegate.core.errors import AnswerUnreadable
-from modegate.core.spans import apply, elements, without_lone_surrogates
+from modegate.core.spans import Edit, apply, elements, without_lone_surrogates
 
 
 class ResponsesWhole:
@@ -38,6 +38,7 @@ class ResponsesWhole:
         self.usage: Mapping[str, Any] | None = usage if isinstance(usage, dict) else None
         self._read = ResponsesRead(id=answer.text_in(self._value, "id"))
         self.choices: dict[int, ResponsesRead] = {0: self._read}
+        self._read.previous = self._value.get("previous_response_id")
         if "item" in self._value or "response" in self._value:
             raise AnswerUnreadable("the upstream sent an event in the place of an answer")
         items = answer.items_of(self._value)
@@ -76,7 +77,11 @@ class ResponsesWhole:
         spans = {member.key: member.value for member in found(self._body)}
         front = [out.raw for hop in before for out in hop.outs if out.shown and out.raw]
         back = [self._closing(text) for text in closing.values()]
-        edits = []
+        edits: list[Edit] = []
+        if before and "previous_response_id" in spans:
+            # A later hop may go on from one that the client was not told of.
+            previous = msgspec.json.encode(before[0].previous)
+            edits.append(Edit(*spans["previous_response_id"], previous))
         if "output" in spans and (front or back or drop):
             edits += output_edits(self._body, spans["output"], drop=drop, before=front, behind=back)
         if self.usage is not None and usage:

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from modegate.core.dialects.responses.items import Out
+from modegate.core.dialects.responses.write import ResponsesStreamWriter
 from modegate.core.errors import UpstreamFailed
 from modegate.core.events import CallJudged, TurnWithheld
+from modegate.core.hop import StreamedHop
 from modegate.core.policy import Limits
 from support import judges
 from support.playbook import POLICY, Got, Reply, Session, bytewise, cut_at, mode, policy
@@ -538,3 +541,81 @@ def test_an_event_of_no_item_leaves_a_call_alone() -> None:
     got = step(stream(found))
     assert [item["name"] for item in output(got.body)] == ["read"]
     assert "codex.rate_limits" not in kinds(got.body)
+
+
+def test_commands_that_agree_are_one_call() -> None:
+    shell = {"type": "shell_call", "id": "s", "call_id": "k", "action": {"commands": ["ls -l"]},
+             "status": "completed"}  # fmt: skip
+    place = {"output_index": 0, "command_index": 0}
+    name = "response.shell_call_command"
+    found = [
+        begin(),
+        added(shell | {"action": {"commands": []}}, 0),  # not all there yet
+        {"type": f"{name}.added", **place, "command": ""},
+        {"type": f"{name}.delta", **place, "delta": "ls"},
+        {"type": f"{name}.delta", **place, "delta": " -l"},
+        {"type": f"{name}.done", **place, "command": "ls -l"},
+        item_events(shell, 0)[-1],
+        end([shell]),
+    ]
+    rules = policy(mode("plan", "shell"))
+    assert step(stream(found), rules=rules).body == stream(found)
+    odd = [*found[:5], found[5] | {"command": "rm"}, *found[6:]]
+    refused = step(stream(odd), answer(message("b"), n=2), rules=rules)
+    assert said(refused.body) == ["b"]
+
+
+def test_what_keeps_a_connection_alive_passes() -> None:
+    found = [*events(message("a"))[:3], {"type": "keepalive"}, *events(message("a"))[3:]]
+    assert step(stream(found)).body == stream(found)
+
+
+@pytest.mark.parametrize("items", [
+    [call("read", at=at) for at in range(200)],
+    [message("a", f"m{at}") for at in range(600)],
+], ids=["calls", "items"])  # fmt: skip
+def test_a_whole_answer_has_limits(items: list[Any]) -> None:
+    got = step(whole(*items), body=ASKED)
+    assert got.head is not None
+    assert got.head.status == 502
+
+
+def test_ids_of_items_have_a_limit() -> None:
+    found = [begin(), added(message("a"), 0)]
+    delta = {"type": "response.output_text.delta", "output_index": 0, "delta": "x"}
+    found += [delta | {"item_id": f"m{at}"} for at in range(3000)]
+    assert kinds(step(stream(found)).body)[-1] == "failed"
+
+
+def test_a_snapshot_without_a_list_is_filled_where_something_was_put_in() -> None:
+    found = [*events(WRITE)[:-1], end([]) | {"response": response([]) | {"output": None}}]
+    got = step(stream(found))
+    assert "[modegate] Refused" in said(got.body)[-1]
+
+
+def test_a_whole_answer_goes_on_from_what_the_client_said() -> None:
+    got = step(
+        whole(WRITE, previous_response_id="resp_0"),
+        whole(message("b"), n=2, previous_response_id="resp_1"),
+        body=ASKED,
+    )
+    assert got.json["previous_response_id"] == "resp_0"
+
+
+def test_little_is_kept_of_a_long_answer() -> None:
+    """Nothing of a text over the limit, and of its item neither, once it has gone."""
+    dialect = session().dialect
+    writer = ResponsesStreamWriter()
+    hop = StreamedHop(dialect.stream_reader(strictly=False), writer,
+                      Limits(), later=False)  # fmt: skip
+    long = message("x" * 5_000_000)
+    hop.feed(answer(long, message("y", "msg_2")))
+    assert hop.advance()
+    assert not hop.choices[0].whole
+    outs: list[Out] = hop.choices[0].outs  # type: ignore[attr-defined]
+    assert sum(len(out.raw) + len(out.text) for out in outs) < 1_000
+    assert sum(len(item) for item in writer._shown) < 1_000
+
+
+def test_a_client_is_kept_waiting_by_comments() -> None:
+    assert session().dialect.stream_writer().keepalive().startswith(b": ")
