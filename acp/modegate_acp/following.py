@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -159,10 +160,11 @@ class Following:
         self._refresh(session)
 
     def tell_mode(self, session: SessionId, state: State) -> None:
-        """Tell the mode in force to a client that may show another one."""
-        news = self.news(session, state)
-        for out in [news.mode, news.options] if self._peer.options else [news.mode]:
-            self.outbox.put(session, out)
+        """Tell the mode in force again, to a client that may show another one."""
+        before = self._shown.get(session)
+        if before is not None:
+            self._shown[session] = replace(before, mode_seq=_NOTHING.mode_seq)
+            self.catch_up(session, state)
 
     def again(self, session: SessionId) -> None:
         """Tell everything anew: what was sent may be lost, since the session's stream is another one now."""
@@ -291,7 +293,7 @@ class Following:
         """Ask the person at this client and nobody else; cancelled, it takes the question back."""
         rpc = self._new_rpc()
         heard: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        self._waiting[rpc] = heard.set_result
+        self._waiting[rpc] = lambda reply: None if heard.done() else heard.set_result(reply)
         self._dialogs.setdefault(session, set()).add(heard)
         self.send(session, render.pending(session, call))
         self.send(session, render.permission(rpc, session, call, options))

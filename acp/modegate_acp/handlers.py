@@ -5,6 +5,7 @@ Setting a mode is in `transition`; what is typed as a prompt in `typing`.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import assert_never
 
 from modegate import __version__
@@ -52,9 +53,8 @@ async def handle(connection: Connection, command: Command, request: Request) -> 
             return await set_mode(connection, Wish.of(connection, command), request)
         case dispatch.Prompt():
             await _follow(connection, command.session)
-            connection.work.later(
-                request, command.session, lambda: prompt(connection, command, rows_of)
-            )
+            answer = partial(prompt, connection, command, rows_of)
+            connection.work.later(request, command.session, answer)
             return None
         case dispatch.Cancel():
             connection.work.stop(command.session, SESSION_CANCEL)
@@ -87,11 +87,7 @@ async def _new(connection: Connection, cwd: str) -> Message:
 
 
 async def _attach(connection: Connection, session: SessionId, *, replay: bool) -> Message:
-    state = await _begin(connection, session)
-    connection.outbox.open(session)
-    if replay:
-        await _replay(connection, session, state)
-    connection.following.show(session, state)
+    state = await _begin(connection, session, replay=replay, establish=True)
     shown = render.session(connection.shared.policies.current, state, connection.peer or Peer())
     return {"sessionId": session, **shown}
 
@@ -99,19 +95,28 @@ async def _attach(connection: Connection, session: SessionId, *, replay: bool) -
 async def _follow(connection: Connection, session: SessionId) -> None:
     """Follow a session that is set or asked about without having been loaded."""
     if session not in connection.following:
-        state = await _begin(connection, session)
-        connection.following.show(session, state)
+        _ = await _begin(connection, session)
 
 
-async def _begin(connection: Connection, session: SessionId) -> State:
-    followed = session in connection.following
-    connection.following.begin(session)
+async def _begin(
+    connection: Connection, session: SessionId, *, replay: bool = False, establish: bool = False
+) -> State:
+    """Follow a session from now on, and give its state; `establish` gives it a stream of its own."""
+    following = connection.following
+    followed = session in following
+    following.begin(session)
     try:
-        return await known_state(connection, session)
+        state = await known_state(connection, session)
+        if establish:
+            _ = connection.outbox.open(session)
+        if replay:
+            await _replay(connection, session, state)
     except BaseException:
         if not followed:
-            connection.following.end(session)
+            following.end(session)
         raise
+    following.show(session, state)
+    return state
 
 
 async def known_state(connection: Connection, session: SessionId) -> State:

@@ -12,6 +12,7 @@ from modegate.core.approvals import Approval
 from modegate.core.fold import State
 from modegate.core.ids import DEFAULT_MODE, SessionId
 from modegate.core.policy import Policy
+from modegate.server.printable import printable
 
 ABOUT = (
     "This is modegate. It holds the agent's mode outside the agent; it does not run prompts. Set the mode "
@@ -55,9 +56,9 @@ def status_text(session: SessionId, state: State, questions: Sequence[Approval])
     """Say how a session stands."""
     lines = [f"Session: {session}", f"Mode: {state.mode} (event {state.mode_seq} of {state.seq})"]
     if state.opened is not None and state.opened.agent:
-        lines.append(f"Agent: {state.opened.agent}")
+        lines.append(f"Agent: {printable(state.opened.agent)}")
     lines.append(f"Open questions: {len(questions)}")
-    lines += [f"- {one.asked.tool} ({one.asked.id})" for one in questions]
+    lines += [f"- {printable(one.asked.tool)} ({one.asked.id})" for one in questions]
     return "\n".join(lines)
 
 
@@ -66,5 +67,6 @@ def sessions_text(rows: Sequence[tuple[SessionId, str, str]]) -> str:
     if not rows:
         return "There are no sessions yet."
     return "\n".join(
-        f"- `{name}`: {mode}{f' ({agent})' if agent else ''}" for name, mode, agent in rows
+        f"- `{name}`: {mode}{f' ({printable(agent)})' if agent else ''}"
+        for name, mode, agent in rows
     )

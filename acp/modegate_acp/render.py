@@ -15,6 +15,7 @@ from modegate.core.events import Option
 from modegate.core.fold import State
 from modegate.core.ids import DEFAULT_MODE, SessionId
 from modegate.core.policy import Policy
+from modegate.server.printable import printable
 from modegate_acp.dispatch import MODE_OPTION, SEEN
 from modegate_acp.protocol import Id, Message, notification, request
 from modegate_acp.quirks import Peer
@@ -140,7 +141,7 @@ def tool_call(approval: Approval) -> Message:
         title, kind = "Plan: ready to leave the mode?", "switch_mode"
         raw: Message = {"plan": asked.text}
     else:
-        title, kind = f"Run {asked.tool}?", "other"
+        title, kind = f"Run {printable(asked.tool)}?", "other"
         raw = {"tool": asked.tool, "arguments": asked.text}
     return {
         "toolCallId": asked.id,
@@ -245,7 +246,7 @@ def listed(name: SessionId, cwd: str, agent: str, at: int, state: State | None) 
     return {
         "sessionId": name,
         "cwd": cwd,
-        "title": f"{name} ({agent})" if agent else name,
+        "title": f"{name} ({printable(agent)})" if agent else name,
         "updatedAt": time_of(at),
         "_meta": told,
     }

@@ -16,7 +16,7 @@ from modegate.core.levels import Level
 from modegate_acp import dispatch, render
 from modegate_acp.connection import Connection
 from modegate_acp.dispatch import mode_named
-from modegate_acp.permissions import Chosen
+from modegate_acp.permissions import Abstained
 from modegate_acp.protocol import CANCELLED, Message, Request, RpcError
 
 CONFIRM_S = 600.0
@@ -78,20 +78,26 @@ async def _confirmed(connection: Connection, wish: Wish, state: State) -> Messag
         async with asyncio.timeout(CONFIRM_S):
             chosen = await connection.following.ask(wish.session, call, options)
     except TimeoutError:
-        raise _refused(connection, wish, state, "nobody confirmed it in time") from None
-    if not (isinstance(chosen, Chosen) and chosen.option == render.CONFIRM):
-        raise _refused(connection, wish, state, "it was not confirmed")
+        return await _unset(connection, wish, "nobody confirmed it in time")
+    if isinstance(chosen, Abstained):
+        return await _unset(connection, wish, chosen.why)
+    if chosen.option != render.CONFIRM:
+        return await _unset(connection, wish, "it was not confirmed")
     try:
         return await _set(connection, wish, state.mode_seq)
-    except _Unconfirmed as changed:
-        raise _refused(connection, wish, changed.state, "the mode has changed meanwhile") from None
+    except _Unconfirmed:
+        return await _unset(connection, wish, "the mode has changed meanwhile")
 
 
-def _refused(connection: Connection, wish: Wish, state: State, why: str) -> RpcError:
-    # Clients show the new mode before it is theirs; they are told the one in force again.
+async def _unset(connection: Connection, wish: Wish, why: str) -> Message:
+    """Give the result if the mode is in force by now all the same; else raise, and say which one is."""
+    state = await connection.shared.folds.state(connection.key(wish.session))
+    # Clients show the new mode before it is theirs: they are told the one in force.
     connection.following.tell_mode(wish.session, state)
+    if state.mode == wish.mode:
+        return _result(connection, wish, state)
     data: Message = {"modeId": state.mode}
-    return RpcError(CANCELLED, f"mode {wish.mode!r} was not set: {why}", data)
+    raise RpcError(CANCELLED, f"mode {wish.mode!r} was not set: {why}", data)
 
 
 async def _set(connection: Connection, wish: Wish, confirmed: Seq | None) -> Message:
@@ -107,9 +113,13 @@ async def _set(connection: Connection, wish: Wish, confirmed: Seq | None) -> Mes
     key, by = connection.key(wish.session), connection.by(wish.method)
     change = await shared.setter.set_mode(key, wish.mode, by=by, allow=allow)
     connection.following.catch_up(wish.session, change.state)
+    return _result(connection, wish, change.state)
+
+
+def _result(connection: Connection, wish: Wish, state: State) -> Message:
     if not wish.as_option:
         return {}
-    return {"configOptions": render.options(shared.policies.current, change.state)}
+    return {"configOptions": render.options(connection.shared.policies.current, state)}
 
 
 def _sure(connection: Connection, wish: Wish, state: State, confirmed: Seq | None) -> bool:

@@ -370,7 +370,27 @@ async def test_a_dialog_ends_when_the_mode_has_changed(proxy: Running, connect: 
             await client.answer(wish)
         assert caught.value.code == -32800
         await client.find(lambda one: one.get("params") == {"requestId": question["id"]})
+        # A late yes, and no older mode is told behind the newer one.
+        await client.choose(question, "confirm")
+        await client.settled()
+        told = [
+            updated(one)["currentModeId"] for one in client.seen if "currentModeId" in updated(one)
+        ]
+        assert told[:2] == ["plan", "review"]
+        assert set(told[1:]) == {"review"}
     assert [one["data"].get("mode") for one in await proxy.events(session)][-1] == "review"
+
+
+async def test_a_wish_that_others_fulfil_is_fulfilled(proxy: Running, connect: Connect) -> None:
+    async with connect(proxy) as client:
+        session = await client.new()
+        await client.set_mode(session, "plan")
+        wish = await client.start(
+            "session/set_config_option", sessionId=session, configId="mode", value="default"
+        )
+        await client.question()
+        await proxy.set_mode("default", session)
+        assert option_of(await client.answer(wish))["currentValue"] == "default"
 
 
 async def test_who_has_seen_the_mode_need_not_confirm(proxy: Running, connect: Connect) -> None:
