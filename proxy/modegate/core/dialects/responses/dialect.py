@@ -80,7 +80,7 @@ class ResponsesDialect:
 
     def answer_id(self, choice: ResponsesRead) -> str:
         """Give the id under which a hop's answer is kept; empty if it is not."""
-        return "" if choice.finish == "failed" else choice.id
+        return choice.id if choice.stored and choice.finish != "failed" else ""
 
     def owed(self, refused: Sequence[Refused]) -> tuple[str, ...]:
         """Give the results of refused calls as JSON, as a later request holds them."""

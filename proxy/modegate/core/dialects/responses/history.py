@@ -41,10 +41,10 @@ def extend(request: ResponsesRequest, choice: ResponsesRead, refused: Sequence[R
 
     Where the provider holds the answer, only ours go, chained to it; else all of its items go too.
     """
-    if keeps(request) and choice.id:
+    if keeps(request) and choice.id and choice.stored:
         return _chain(request, choice.id, [answer_json(one, one.call.id) for one in refused])
     by_call = {id(one.call): one for one in refused}
-    sealed_only = request.value("store") is False
+    sealed_only = request.value("store") is False or not choice.stored
     items: list[bytes] = []
     for out in choice.outs:
         one = by_call.get(id(out.call))

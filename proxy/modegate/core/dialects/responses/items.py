@@ -121,6 +121,8 @@ class ResponsesRead(ChoiceRead):
     """Bytes of its items."""
     previous: Any = None
     """What it says that it goes on from."""
+    stored: bool = True
+    """Whether the provider keeps it; some keep nothing though they are asked to, and say so."""
 
     @property
     def whole(self) -> bool:
@@ -149,6 +151,11 @@ class ResponsesRead(ChoiceRead):
                 raise AnswerUnreadable(f"the upstream sent over {MAX_CALLS} calls")
             self.calls.append(out.call)
         return out
+
+    def head(self, response: dict[str, Any]) -> None:
+        """Take what the response says of itself."""
+        self.previous = response.get("previous_response_id")
+        self.stored = self.stored and response.get("store") is not False
 
     def piece(self, out: Out, text: str) -> None:
         """Add a piece of visible text, and keep it as long as the whole can be of use."""

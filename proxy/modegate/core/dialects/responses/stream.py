@@ -162,6 +162,7 @@ class ResponsesStreamReader:
         if self._choice.id and name and name != self._choice.id:
             raise AnswerUnreadable("the upstream's answer changed its id")
         self._choice.id = self._choice.id or name
+        self._choice.head(response)
 
     def _place(self, event: EventFrame) -> int:
         """Give the index of an item that begins.

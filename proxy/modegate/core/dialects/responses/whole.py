@@ -38,7 +38,7 @@ class ResponsesWhole:
         self.usage: Mapping[str, Any] | None = usage if isinstance(usage, dict) else None
         self._read = ResponsesRead(id=answer.text_in(self._value, "id"))
         self.choices: dict[int, ResponsesRead] = {0: self._read}
-        self._read.previous = self._value.get("previous_response_id")
+        self._read.head(self._value)
         if "item" in self._value or "response" in self._value:
             raise AnswerUnreadable("the upstream sent an event in the place of an answer")
         items = answer.items_of(self._value)

@@ -305,6 +305,15 @@ def test_where_the_provider_keeps_the_history_only_our_answers_go(chain: Json) -
         assert sent["previous_response_id"] == "resp_1"
 
 
+def test_a_provider_that_keeps_nothing_says_so() -> None:
+    hops = [answer(reasoning(sealed=False), message("a"), WRITE, store=False), HOPS[1]]
+    body = {"model": "m", "stream": True, "input": "hi", "previous_response_id": "resp_0"}
+    sent = session().step(body | {"tools": [tool(name) for name in TOOLS]}, hops).upstream
+    assert sent["previous_response_id"] == "resp_0"
+    assert short(sent["input"])[-3:] == ["assistant", "write", "out"]
+    assert "reasoning" not in short(sent["input"])
+
+
 def test_a_chain_that_is_not_kept_is_sent_whole() -> None:
     sent = second(previous_response_id="resp_0", store=False)
     assert sent["previous_response_id"] == "resp_0"

@@ -95,6 +95,8 @@ def test_what_is_not_stored_is_not_mapped() -> None:
     got = session()
     assert mapped(got.step(request(store=False), TWO_HOPS)) == []
     assert mapped(got.step(request(), [answer(WRITE, status="failed")])) == []
+    says_so = [answer(message("a"), WRITE, store=False), answer(message("b"), n=2, store=False)]
+    assert mapped(got.step(request(), says_so)) == []
 
 
 def test_a_whole_answer_bears_the_last_hops_id() -> None:
