@@ -105,7 +105,8 @@ def test_every_metric_has_a_row(name: str) -> None:
 
 
 def shown_commands() -> Iterator[str]:
-    for name in ("README.md", "docs/operations.md", "docs/policies.md", "docs/scripted.md"):
+    names = ("acp", "operations", "policies", "scripted")
+    for name in ("README.md", *(f"docs/{name}.md" for name in names)):
         for block in re.findall(
             r"^```(?:sh|console|bash)\n(.*?)^```", read(name), re.MULTILINE | re.DOTALL
         ):
