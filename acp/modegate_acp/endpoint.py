@@ -70,8 +70,7 @@ class Endpoint:
             # Not 404, on which clients take their connection for lost.
             return problem(403, "tenant_not_allowed", f"this token knows no tenant {tenant!r}")
         headers = Headers(scope=scope)
-        scheme = "https" if scope["scheme"] in ("https", "wss") else "http"
-        base = f"{scheme}://{headers.get('host', '')}"
+        base = agents_base(scope["scheme"], headers.get("host", ""), self._shared.agents_port)
         return Caller(bearer(headers), grant.name, tenant, base)
 
     def connect(self, caller: Caller, *, split: bool) -> Connection | Response:
@@ -123,6 +122,14 @@ class Endpoint:
             connection.close(RESTARTING)
             if connection.split:
                 self.drop(connection)
+
+
+def agents_base(scheme: str, host: str, port: int | None) -> str:
+    """Give the URL of the proxy for agents, as the client reached it; `port` if agents have another one."""
+    if port is not None:
+        name = host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
+        host = f"{name}:{port}"
+    return f"{'https' if scheme in ('https', 'wss') else 'http'}://{host}"
 
 
 def build(shared: Shared) -> Endpoint:

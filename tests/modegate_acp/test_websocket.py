@@ -16,7 +16,8 @@ from websockets.exceptions import ConnectionClosed
 from modegate.core.levels import Level
 from modegate.server.access import GRANT, Grant
 from modegate_acp import outbox
-from support.acp import AcpError, Client, Socket, address, bearer, eventually, socket, streams
+from modegate_acp.endpoint import agents_base
+from support.acp import AcpError, Client, Socket, eventually, socket, streams
 from support.running import TOKEN, Running, exchange, running
 
 KEY = base64.b64encode(b"0" * 16).decode()
@@ -307,6 +308,15 @@ async def test_a_connection_that_comes_during_the_shutdown_is_refused(tmp_path: 
             assert (await client.post(begin)).status_code == 503
 
 
-def test_addresses() -> None:
-    assert address(Running("http://h:1", Path()), "t") == "http://h:1/acp?tenant=t"
-    assert bearer("x") == {"authorization": "Bearer x"}
+@pytest.mark.parametrize(
+    ("scheme", "host", "port", "base"),
+    [
+        ("ws", "localhost:8484", None, "http://localhost:8484"),
+        ("wss", "modegate.example", None, "https://modegate.example"),
+        ("http", "localhost:8485", 8484, "http://localhost:8484"),
+        ("https", "[::1]:8485", 8484, "https://[::1]:8484"),
+        ("http", "[::1]", 8484, "http://[::1]:8484"),
+    ],
+)
+def test_where_agents_are_pointed(scheme: str, host: str, port: int | None, base: str) -> None:
+    assert agents_base(scheme, host, port) == base

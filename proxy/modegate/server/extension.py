@@ -32,6 +32,8 @@ class Shared:
     setter: ModeSetter
     access: Access
     clock: Clock
+    agents_port: int | None = None
+    """The port on which agents are served, if it is another than that of people."""
 
 
 class Extension(Protocol):
