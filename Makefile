@@ -48,7 +48,7 @@ $(ACP_CLIENTS): tests/acp-clients/package-lock.json
 
 .PHONY: test
 test: $(BIN)/pytest $(ACP_CLIENTS) ## Run the tests (ARGS="-k name")
-	scripts/needs redis-server
+	scripts/needs redis-server nginx
 	$(BIN)/pytest $(ARGS)
 
 .PHONY: agents

@@ -7,6 +7,9 @@ Java's HTTP client, for one, offers `h2c` in its requests. A server may ignore t
 but httptools stops at the end of such a head and takes the body for what comes after the upgrade: the
 request arrives without its body, and the body is read as a request of its own. So the head is
 given to the parser again without the offer, and the body then follows as ever.
+
+At a shutdown uvicorn closes a connection on which nothing has arrived yet, and with it the request that it
+was just opened for. Here that request is still served, as the last of its connection.
 """
 
 from __future__ import annotations
@@ -18,6 +21,9 @@ from modegate.core.headers import is_upgrade
 
 WEBSOCKET_PATH = "/acp"
 
+NEW_S = 1.0
+"""What a new connection gets at a shutdown to send the request that it was opened for."""
+
 _OFFER = frozenset({b"upgrade", b"http2-settings"})
 
 
@@ -26,6 +32,21 @@ class Http11Protocol(HttpToolsProtocol):
 
     _deaf = False
     """What comes after an upgrade that is refused is for nobody."""
+
+    _ending = False
+    """The next request is the last."""
+
+    def shutdown(self) -> None:
+        """Begin the end of the server."""
+        if self.cycle is None:
+            self._ending = True
+            self.loop.call_later(NEW_S, self._end_unused)
+        else:
+            super().shutdown()
+
+    def _end_unused(self) -> None:
+        if self.cycle is None:
+            self.transport.close()
 
     def data_received(self, data: bytes) -> None:
         """Parse what came."""
@@ -56,6 +77,8 @@ class Http11Protocol(HttpToolsProtocol):
         """Begin the request, unless its head will come again."""
         if not self.parser.should_upgrade():
             super().on_headers_complete()
+            if self._ending:
+                self.cycle.keep_alive = False
         elif not self._is_ignorable():
             super().on_headers_complete()
             if not self._should_upgrade():

@@ -47,6 +47,11 @@ class Addresses:
         """Where people are served, if not at the same."""
         return None if self.control is None else int(self.control.getsockname()[1])
 
+    def close(self) -> None:
+        """Let go of all sockets, as far as this process has them."""
+        for one in self.all():
+            one.close()
+
     def all(self) -> list[socket]:
         """Give every socket."""
         return [self.agents, *([self.control] if self.control else ())]
@@ -82,7 +87,8 @@ def run(settings: Settings, *, acp: Extend | None = None) -> None:
             return
         # What is wrong with the settings is said once and not by every worker.
         drain = check_start(settings)
-        supervise(work, (settings, addresses, acp), settings.workers, drain=drain)
+        arguments = (settings, addresses, acp)
+        supervise(work, arguments, settings.workers, drain=drain, on_end=addresses.close)
 
 
 def work(settings: Settings, addresses: Addresses, acp: Extend | None) -> None:

@@ -13,6 +13,7 @@ import ctypes
 import errno
 import logging
 import math
+import selectors
 import signal
 import socket
 import sys
@@ -162,9 +163,21 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Drain, then cut off what still runs."""
         self._on_drain()
+        await _take_queued(sockets or ())
         await super().shutdown(sockets)
         if cut_off := self.server_state.tasks:
             await asyncio.wait(set(cut_off), timeout=CLEANUP_S)
+
+
+async def _take_queued(sockets: Sequence[socket.socket]) -> None:
+    """Let the loop take the connections that the kernel has accepted: closing would reset them."""
+    with selectors.DefaultSelector() as selector:
+        for one in sockets:
+            selector.register(one, selectors.EVENT_READ)
+        for _ in range(BACKLOG):
+            if not selector.select(0):
+                return
+            await asyncio.sleep(0)
 
 
 @dataclass(frozen=True, slots=True)

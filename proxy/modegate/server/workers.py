@@ -10,10 +10,12 @@ import logging
 import multiprocessing
 import os
 import signal
+import socket
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from types import FrameType
@@ -27,7 +29,7 @@ WORKER = "MODEGATE_WORKER"
 METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 
 YOUNG_S = 5.0
-"""A worker that ends by itself before it is that old could not start, and its like could not either."""
+"""A worker that fails before it is that old could not start, and its like could not either."""
 
 SLACK_S = 10.0
 """What a worker gets to end in, beyond the drain, before it is killed."""
@@ -36,26 +38,48 @@ logger = logging.getLogger(__name__)
 
 
 def supervise(
-    work: Callable[..., None], arguments: tuple[Any, ...], count: int, *, drain: float
+    work: Callable[..., None],
+    arguments: tuple[Any, ...],
+    count: int,
+    *,
+    drain: float,
+    on_end: Callable[[], None],
 ) -> None:
-    """Keep `count` workers running until SIGTERM or SIGINT, then end them; `drain` in seconds.
+    """Keep `count` workers running until SIGTERM or SIGINT, then end them.
+
+    Args:
+        work: what each of them does, with `arguments`.
+        arguments: sent to the new process, so sockets may be among them.
+        count: how many there are.
+        drain: seconds that they get to end in.
+        on_end: called when no more are started, to close this process's own copies of the sockets; as long
+            as one is open the kernel takes connections that nobody serves.
 
     Raises:
         StartFailed: a worker ended while it was young, which has said why by itself.
     """
     with tempfile.TemporaryDirectory(prefix="modegate-metrics-") as folder:
         os.environ[METRICS_FOLDER] = folder
-        _Workers(work, arguments, drain).run(count)
+        _Workers(work, arguments, drain, on_end).run(count)
 
 
 class _Workers:
-    def __init__(self, work: Callable[..., None], arguments: tuple[Any, ...], drain: float) -> None:
+    def __init__(
+        self,
+        work: Callable[..., None],
+        arguments: tuple[Any, ...],
+        drain: float,
+        on_end: Callable[[], None],
+    ) -> None:
         self._context = multiprocessing.get_context("spawn")
         self._work = work
         self._arguments = arguments
         self._drain = drain
+        self._on_end = on_end
         self._running: dict[int, tuple[BaseProcess, float]] = {}
         self._ending = False
+        self._woken, self._wake = socket.socketpair()
+        self._wake.setblocking(False)
 
     def run(self, count: int) -> None:
         with self._signals():
@@ -72,6 +96,8 @@ class _Workers:
         def end(number: int, _frame: FrameType | None) -> None:
             # A second signal cuts off what still drains, as in a process of its own.
             self._ending = True
+            with suppress(BlockingIOError):
+                self._wake.send(b"!")
             for process, _ in self._running.values():
                 if process.pid is not None:
                     os.kill(process.pid, number)
@@ -91,18 +117,24 @@ class _Workers:
         )
         process.start()
         self._running[number] = (process, time.monotonic())
+        if self._ending:  # since the signal came while it was being started
+            process.terminate()
 
     def _watch(self) -> None:
         """Wait until a worker ends; start another in its place unless all are to end."""
-        # Not for ever, since a signal that came in between would be noticed only by the next end.
-        wait([process.sentinel for process, _ in self._running.values()], timeout=1.0)
+        wait([self._woken, *(process.sentinel for process, _ in self._running.values())])
+        if self._ending:
+            self._on_end()
+            # From here on only workers can end.
+            wait([process.sentinel for process, _ in self._running.values()])
         for number, (process, began) in list(self._running.items()):
             if process.exitcode is None:
                 continue
             del self._running[number]
             if self._ending:
                 continue
-            if time.monotonic() - began < YOUNG_S:
+            # One that was killed, or told to end, had started well enough.
+            if process.exitcode > 0 and time.monotonic() - began < YOUNG_S:
                 raise StartFailed(
                     f"Error: worker {number} ended at once, with exit code {process.exitcode}"
                 )
@@ -125,9 +157,20 @@ class _Workers:
 
 def _run(work: Callable[..., None], arguments: tuple[Any, ...]) -> None:
     """Be a worker; why it could not start is for the operator to read."""
+    if hasattr(os, "setpgid"):
+        # ^C at a terminal goes to a whole group: the first process tells it, and twice would cut off.
+        os.setpgid(0, 0)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         work(*arguments)
     except StartFailed as error:
         for line in error.lines:
             os.write(2, f"{line}\n".encode())
         raise SystemExit(error.exit_code) from error
+
+
+def _end_with_parent() -> None:
+    """Drain and end once the first process is gone: nobody else would end this one."""
+    if parent := multiprocessing.parent_process():
+        wait([parent.sentinel])
+        os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,62 @@
+"""Readers of what `deploy/` holds: container file, unit, comments with steps, YAML."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+
+
+def text(name: str) -> str:
+    """Give a file of `deploy/`."""
+    return (DEPLOY / name).read_text(encoding="utf-8")
+
+
+def documents(name: str) -> list[dict[str, Any]]:
+    """Give the documents of a YAML file of `deploy/`."""
+    return list(yaml.safe_load_all(text(name)))
+
+
+def instructions() -> list[tuple[str, str]]:
+    """Give the container file as instructions and what stands behind them, lines joined."""
+    joined = re.sub(r"\\\n", " ", re.sub(r"^#.*\n", "", text("Containerfile"), flags=re.MULTILINE))
+    lines = [line.partition(" ") for line in joined.splitlines() if line.strip()]
+    return [(name, rest.strip()) for name, _, rest in lines]
+
+
+def said(name: str) -> list[str]:
+    """Give what the instructions of this name say."""
+    return [rest for found, rest in instructions() if found == name]
+
+
+def image_environment() -> dict[str, str]:
+    """Give what `ENV` sets."""
+    return dict(re.findall(r"(\w+)=(\S+)", " ".join(said("ENV"))))
+
+
+def steps(name: str) -> list[str]:
+    """Give the commands in a file's comments, which are indented there by three spaces or more."""
+    found = re.findall(r"^#   +(\S.*)$", text(name), re.MULTILINE)
+    return [re.sub(r"\s{2,}#.*$", "", line) for line in found]
+
+
+def unit() -> list[tuple[str, str, str]]:
+    """Give the unit's settings: section, directive, value."""
+    section, found = "", []
+    for line in text("systemd/modegate.service").splitlines():
+        if line.startswith("["):
+            section = line.strip("[]")
+        elif line and not line.startswith("#"):
+            name, _, value = line.partition("=")
+            found.append((section, name, value))
+    return found
+
+
+def directive(name: str) -> list[str]:
+    """Give a directive's values."""
+    return [value for _, found, value in unit() if found == name]
