@@ -10,6 +10,7 @@ import pytest
 from modegate.core.events import Entry, ModeSet, SessionOpen
 from modegate.core.ids import ModeId, SessionId, SessionKey, Tenant
 from modegate.server.eventlog import Seen
+from modegate_acp import transition
 from support.acp import AcpError, Client, Connect, Json, kinds, socket, updated
 from support.running import Running, policies_file, running
 
@@ -339,6 +340,21 @@ async def test_a_dialog_blocks_nothing(proxy: Running, connect: Connect) -> None
         await client.call("session/list")
         await client.choose(question, "confirm")
         assert await client.answer(wish) == {}
+
+
+async def test_a_dialog_does_not_wait_for_ever(
+    proxy: Running, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transition, "CONFIRM_S", 0.05)
+    async with connect(proxy) as client:
+        session = await client.new()
+        await client.set_mode(session, "plan")
+        with pytest.raises(AcpError, match="in time") as caught:
+            await client.set_mode(session, "default")
+        assert caught.value.code == -32800
+        question = await client.question()
+        await client.find(lambda one: one.get("params") == {"requestId": question["id"]})
+    assert len(await proxy.events(session)) == 2
 
 
 async def test_a_later_wish_takes_the_place_of_one_that_waits(
