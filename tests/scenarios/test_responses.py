@@ -11,7 +11,7 @@ from openai import AsyncOpenAI, BadRequestError
 
 from support.raw_upstream import RawUpstream, Received, chunked, whole
 from support.responses import answer, call, message, response, tool
-from support.running import Running, client, running
+from support.running import POLICIES, Running, client, policies_file, running
 
 TOOLS: Any = [tool("read"), tool("write")]
 WRITE, READ = call("write", '{"path":"S3CRET"}'), call("read", "{}", 2)
@@ -126,3 +126,22 @@ async def test_compaction_keeps_what_was_withheld(tmp_path: Path) -> None:
         assert compacted.json() == made
         names = [item.get("name") for item in sent(up.requests[-1])["input"]]
         assert names == [None, "write", "read", None, None]
+
+
+async def test_a_chain_without_a_session_stays_in_the_one_that_it_began_in(tmp_path: Path) -> None:
+    """What goes on from an answer needs not repeat the first message, of which the id was made."""
+    policies = policies_file(tmp_path, POLICIES + "sessions: {initial_mode: plan}\n")
+    async with RawUpstream() as up, running(tmp_path, up.base_url, policies=policies) as proxy:
+        up.enqueue(chunked(answer(WRITE, READ)), chunked(answer(message("Done.", "m3"), n=2)))
+        base = f"{proxy.url}/v1"
+        async with AsyncOpenAI(base_url=base, api_key="none", max_retries=0) as openai:
+            first = await streamed(openai, input="rename foo")
+            output = {"type": "function_call_output", "call_id": READ["call_id"], "output": "x"}
+            await streamed(openai, input=[output], previous_response_id=first.id)
+            assert [item["call_id"] for item in sent(up.requests[-1])["input"]] == [
+                WRITE["call_id"],
+                READ["call_id"],
+            ]
+            up.enqueue(whole(json.dumps(response([WRITE, READ])).encode()))
+            fetched = await openai.responses.retrieve(first.id)
+            assert [item.type for item in fetched.output] == ["function_call"]

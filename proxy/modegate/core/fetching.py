@@ -7,7 +7,6 @@ and what comes back bears the client's id again.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,6 +14,7 @@ from modegate.core.errors import EndpointNotGated
 from modegate.core.events import AnswerMapped
 from modegate.core.gate import Gate, Offer
 from modegate.core.ids import StepId
+from modegate.core.keeping import known
 from modegate.core.standing import Standing
 
 _PATH = re.compile(rb"(?P<base>.*/responses/)(?P<id>[A-Za-z0-9_-]+)(?P<rest>/[a-z_]+)?/?")
@@ -46,6 +46,12 @@ class Fetch:
     mapped: AnswerMapped
 
 
+def name_of(path: bytes) -> str:
+    """Give the id of the answer that a path names; empty for none."""
+    match = _PATH.fullmatch(path)
+    return match["id"].decode() if match else ""
+
+
 def plan(path: bytes, query: bytes, standing: Standing) -> Fetch | None:
     """Find what a request is for; None where it may pass as it is.
 
@@ -54,8 +60,8 @@ def plan(path: bytes, query: bytes, standing: Standing) -> Fetch | None:
             answer that cannot be looked at.
     """
     match = _PATH.fullmatch(path)
-    name = match["id"].decode() if match else ""
-    mapped = _known(name, standing.state.mapped)
+    name = name_of(path)
+    mapped = known(name, standing.state)
     if match is None or mapped is None:
         if not standing.gated:
             return None
@@ -75,14 +81,6 @@ def plan(path: bytes, query: bytes, standing: Standing) -> Fetch | None:
 
 def _parts(query: bytes) -> list[bytes]:
     return [part for part in query.lower().split(b"&") if part not in _WHOLE]
-
-
-def _known(name: str, mapped: Mapping[str, AnswerMapped]) -> AnswerMapped | None:
-    if name in mapped:
-        return mapped[name]
-    # A hop that the client was not told of, as another answer may name it.
-    known = (one for one in mapped.values() if name == one.last or name in one.hops)
-    return next(known, None)
 
 
 def judge(step: StepId, fetched: Fetched, fetch: Fetch, standing: Standing) -> bytes:

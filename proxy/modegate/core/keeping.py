@@ -57,6 +57,14 @@ def meant(dialect: Dialect, request: Any, state: State) -> AnswerMapped | None:
     return found if found is not None and changes(found) else None
 
 
+def known(name: str, state: State) -> AnswerMapped | None:
+    """Find an answer by whatever id it has at the provider; None if it was not given to this session."""
+    if name in state.mapped:
+        return state.mapped[name]
+    # A hop that the client was not told of, as another answer may name it.
+    return next((m for m in state.mapped.values() if name == m.last or name in m.hops), None)
+
+
 def changes(mapped: AnswerMapped) -> bool:
     """Tell whether what goes on from an answer must be rewritten."""
     return mapped.client != mapped.last or bool(mapped.owed)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from contextlib import suppress
+from dataclasses import replace
 
 from modegate.core.errors import Conflict
 from modegate.core.events import Entry, Event, ModeSet, SessionOpen
 from modegate.core.fold import State
 from modegate.core.identify import Identified
+from modegate.core.identify_sources import PREVIOUS
 from modegate.core.ids import DEFAULT_MODE, ModeId, SessionId, SessionKey
+from modegate.core.keeping import known
 from modegate.core.policy import Policy
 from modegate.core.standing import MAX_CHAIN, Standing, derived_start, stand, tightest
 from modegate.server.clock import Clock
@@ -38,6 +41,19 @@ class Sessions:
         self._recorder = recorder
         self._clock = clock
         self._seen: OrderedDict[SessionKey, None] = OrderedDict()
+
+    async def follow(self, found: Identified) -> Identified:
+        """Give the session to which the answer was given that a request goes on from, if it names no other.
+
+        Such a request often holds no user message, or a new one, from which another id would be derived.
+        """
+        if found.previous is None or known(found.previous, await self._folds.state(found.key)):
+            return found
+        since = self._clock.now_ms() - DAY_MS
+        for key in await self._log.derived_kin(found.key.tenant, found.agent, since):
+            if known(found.previous, await self._folds.state(key)):
+                return replace(found, key=key, how=PREVIOUS)
+        return found
 
     async def enter(self, found: Identified, policy: Policy, path: str) -> Standing:
         """Begin a step: give what it stands under; a session seen for the first time may be opened.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
@@ -122,6 +122,9 @@ class Step:
         self._report.endpoint = endpoint.kind
         self._check_length()
         found = await self._identify(endpoint)
+        if found.derived and endpoint.kind is Kind.STORED:
+            found = replace(found, previous=fetching.name_of(endpoint.path))
+        found = await self._reach.sessions.follow(found)
         self._report.session = found.key.session
         path = endpoint.path.decode("latin-1")[:200]
         standing = await self._reach.sessions.enter(found, self._policy, path)
