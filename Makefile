@@ -56,6 +56,11 @@ agents: $(BIN)/pytest ## Run real agents through modegate (ARGS="--only opencode
 	scripts/needs git npm
 	$(BIN)/python scripts/agents/run.py $(ARGS)
 
+.PHONY: fuzz
+fuzz: $(BIN)/pytest ## Let a fuzzer loose on streamed answers (ARGS="--dialect messages --seconds 300")
+	$(BIN)/pip install -q atheris
+	$(BIN)/python scripts/fuzz.py $(ARGS)
+
 .PHONY: bench
 bench: $(BIN)/pytest ## Measure added latency and throughput as ratios to nginx (ARGS="--acp": ACP)
 	scripts/needs nginx gcc
