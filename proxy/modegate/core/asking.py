@@ -89,7 +89,11 @@ class Asking:
     def restore(self, stored: Mapping[str, bytes]) -> None:
         """Put back what is still stored, and the notices."""
         found = transcript.complete(self._found, stored)
-        if found or self._placed:
+        lost = transcript.lost(self._found, found)
+        if lost and isinstance(self._dialect, transcript.Forgets):
+            body = self._dialect.forget(self._request, found, self._placed, lost)
+            self._base = self._dialect.read(body)
+        elif found or self._placed:
             body = self._dialect.restore(self._request, found, self._placed)
             self._base = self._dialect.read(body)
         if self._mapped is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
 
 from modegate.core.calls import digest
 from modegate.core.dialects.base import ChoiceRead, Item
@@ -73,6 +74,29 @@ def refs(found: Mapping[int, TurnWithheld]) -> tuple[str, ...]:
 
 
 Found = dict[int, tuple[list[tuple[Segment, ...]], list[bytes]]]
+
+Lost = Mapping[int, Sequence[WithheldHop]]
+"""By index, the hops of turns of which a stored body is gone, so that nothing is put back."""
+
+
+def lost(found: Mapping[int, TurnWithheld], ready: Mapping[int, object]) -> Lost:
+    """Give the turns that were found and cannot be put back."""
+    return {
+        index: turn.hops
+        for index, turn in found.items()
+        if index not in ready and any(hop.blob for hop in turn.hops)
+    }
+
+
+@runtime_checkable
+class Forgets(Protocol):
+    """A dialect whose API takes no reasoning of which the call that it led to is gone."""
+
+    def forget(
+        self, request: Any, found: Found, notices: Mapping[int, Sequence[str]], lost: Lost
+    ) -> bytes:
+        """Put back what there is, and take out reasoning that nothing follows any more."""
+        ...
 
 
 def complete(found: Mapping[int, TurnWithheld], blobs: Mapping[str, bytes]) -> Found:

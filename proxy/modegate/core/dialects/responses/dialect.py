@@ -15,6 +15,7 @@ from modegate.core.errors import DialectName
 from modegate.core.events import AnswerMapped
 from modegate.core.keeping import Kept
 from modegate.core.standing import Standing
+from modegate.core.transcript import Lost
 
 
 class ResponsesDialect:
@@ -85,6 +86,16 @@ class ResponsesDialect:
     def owed(self, refused: Sequence[Refused]) -> tuple[str, ...]:
         """Give the results of refused calls as JSON, as a later request holds them."""
         return kept.owed(refused)
+
+    def forget(
+        self,
+        request: ResponsesRequest,
+        found: Found,
+        notices: Mapping[int, Sequence[str]],
+        lost: Lost,
+    ) -> bytes:
+        """Put back what there is, and take out reasoning that nothing follows any more."""
+        return restore.restore(request, found, notices, lost)
 
     def newest_is_user(self, request: ResponsesRequest) -> bool:
         """Tell whether the history ends with a message of the user."""

@@ -19,8 +19,9 @@ from modegate.core.dialects.responses.items import CALLS, seal_of, texts_of
 from modegate.core.dialects.responses.output import found as members_of
 from modegate.core.dialects.responses.request import ResponsesRequest
 from modegate.core.dialects.texts import grow, grow_value
-from modegate.core.events import Segment
-from modegate.core.spans import Edit, apply, without_members
+from modegate.core.events import Segment, WithheldHop
+from modegate.core.spans import Edit, apply, without, without_members
+from modegate.core.transcript import Lost
 
 _encode = msgspec.json.encode
 
@@ -34,13 +35,22 @@ class _Blob(msgspec.Struct):
 _decode_blob = msgspec.json.Decoder(_Blob).decode
 
 
-def restore(request: ResponsesRequest, found: Found, notices: Mapping[int, Sequence[str]]) -> bytes:
+def restore(
+    request: ResponsesRequest,
+    found: Found,
+    notices: Mapping[int, Sequence[str]],
+    lost: Lost | None = None,
+) -> bytes:
     """Put withheld exchanges and notices back.
 
     `found` gives for an item's index its hops' segments and stored bodies, `notices` the sentences that
-    stand behind an item.
+    stand behind an item. `lost` are answers of which the bodies are gone: reasoning that led to a withheld
+    call leads nowhere then, and providers refuse it.
     """
-    edits: list[Edit] = []
+    orphans = {
+        at for index, hops in (lost or {}).items() for at in _orphans(request.history, index, hops)
+    }
+    edits = without([item.span for item in request.items], orphans)
     for index, (hops, blobs) in found.items():
         for at, pieces in _inserted(request, index, hops, [_decode_blob(one) for one in blobs]):
             edits += insert_items(request, at, b",".join(pieces))
@@ -66,6 +76,21 @@ def _inserted(
         behind = at if blob.turn else max(at, run_end(history, at))
         if blob.answers:
             yield behind, [bytes(answer) for answer in blob.answers]
+
+
+def _orphans(
+    history: Sequence[dict[str, Any]], index: int, hops: Sequence[WithheldHop]
+) -> Iterator[int]:
+    """Give the reasoning that stands last in a hop of which calls were withheld."""
+    segments = [hop.segments for hop in hops]
+    end = _answer_end(history, index, segments)
+    places = _places(history[:end], index, segments)
+    for hop, behind in zip(hops, places, strict=True):
+        kinds = [segment.kind for segment in hop.segments]
+        at = behind[-1] - 1
+        # The first item of all stays: it begins the list.
+        if hop.blob and kinds[-1:] == ["reasoning"] and behind[-1] > behind[-2] and at:
+            yield at
 
 
 def _call(call: bytes, *, named: bool) -> bytes:

@@ -234,6 +234,44 @@ def test_weird_items_of_a_history_are_passed_over() -> None:
     assert told[-6:-1] == odd
 
 
+# What is gone -----------------------------------------------------------------------------------
+
+
+def test_reasoning_that_leads_nowhere_is_taken_out() -> None:
+    """A provider refuses it where the call that it led to is not there."""
+    got = session()
+    hops = [answer(reasoning("one", "rs_1"), WRITE), answer(reasoning("two", "rs_2"), READ, n=2)]
+    items = first(got, *hops)
+    got.blobs.clear()
+    told = then(got, [USER, *items, output(READ)])
+    assert short(told) == ["user", "reasoning", "read", "out"]
+    assert told[1]["id"] == "rs_2"
+
+
+def test_reasoning_in_front_of_a_text_stays() -> None:
+    got = session()
+    items = first(got, *TWO_HOPS)
+    got.blobs.clear()
+    told = then(got, [USER, *items, output(READ)])
+    assert told == [USER, *items, output(READ)]
+
+
+def test_one_answer_is_gone_and_another_is_put_back() -> None:
+    got = session()
+    items = first(
+        got, answer(reasoning("one", "rs_1"), WRITE), answer(reasoning("x", "rs_2"), READ, n=2)
+    )
+    got.blobs.clear()
+    history = [USER, *items, output(READ)]
+    hop = answer(reasoning("y", "rs_3"), call("write", '{"n":9}', 7), GREP, n=3)
+    found = got.step(request(*TOOLS, history=history, stream=True), [hop])
+    told = then(got, [*history, *last(found.body)["output"], output(GREP)])
+    assert short(told) == [
+        *("user", "reasoning", "read", "out"),
+        *("reasoning", "write", "grep", "out", "out"),
+    ]
+
+
 # Notices ----------------------------------------------------------------------------------------
 
 
