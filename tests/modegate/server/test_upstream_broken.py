@@ -121,7 +121,7 @@ NO_ANSWER: dict[str, tuple[Sequence[Piece], str]] = {
     "value without end": ([b"HTTP/1.1 200 OK\r\nX: " + b"y" * 140_000, Act.HANG], INVALID),
     "head without end": ([b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 10_000, Act.HANG], INVALID),
     "another protocol": (
-        [head(101, [("Upgrade", "websocket")]) + b"raw", Act.HANG],
+        [head(101, [("Upgrade", "websocket"), ("Connection", "Upgrade")]) + b"raw", Act.HANG],
         "another protocol",
     ),
     "unknown transfer coding": (
