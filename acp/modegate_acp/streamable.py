@@ -17,6 +17,7 @@ from modegate.server.access import problem
 from modegate.server.control_http import SSE_HEADERS
 from modegate_acp import protocol
 from modegate_acp.connection import Caller, Connection, session_named
+from modegate_acp.following import MAX_SESSIONS
 from modegate_acp.outbox import Lane
 from modegate_acp.protocol import MAX_MESSAGE, Batch, Incoming, Request, RpcError
 from modegate_acp.streams import Asgi, Connections, first_of
@@ -26,6 +27,9 @@ SESSION_ID = "acp-session-id"
 
 KEEP_ALIVE_S = 10.0
 """Silence after which a stream says that it is there; proxies and clients bear 15 s."""
+
+MAX_STREAMS = MAX_SESSIONS + 1
+"""Open streams of one connection: one for each session that it may follow, and its own."""
 
 
 class Streamable:
@@ -106,6 +110,9 @@ class Streamable:
             await connection(*asgi)
         elif name is not None and not fits_session_id(name):
             await problem(400, "bad_request", "Acp-Session-Id is no session id")(*asgi)
+        elif connection.streams >= MAX_STREAMS:
+            text = f"this connection has {MAX_STREAMS} streams already"
+            await problem(429, "too_many_streams", text)(*asgi)
         else:
             session = None if name is None else SessionId(name)
             await self._stream(connection, session, asgi)

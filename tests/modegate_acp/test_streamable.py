@@ -296,3 +296,16 @@ async def test_requests_in_flight_at_the_same_time_keep_their_order(proxy: Runni
         await acp.settled()
         answers = [one["id"] for one in acp.seen if "result" in one]
         assert answers == sorted(answers)
+
+
+async def test_there_is_a_limit_to_open_streams(
+    proxy: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("modegate_acp.streamable.MAX_STREAMS", 2)
+    async with streams(proxy) as acp:
+        await acp.open("one")
+        answer = await acp.http.get(
+            acp.url, headers=acp.headers | STREAM | {"acp-session-id": "two"}
+        )
+        assert answer.status_code == 429
+        await acp.settled()
