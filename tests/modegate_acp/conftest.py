@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from support.acp import TRANSPORTS, Connect
+from support.acp_schema import judged
 from support.running import Running, running
 
 NOWHERE = "http://127.0.0.1:9"
@@ -46,3 +47,10 @@ def name() -> str:
 def connect(request: pytest.FixtureRequest) -> Connect:
     """Give a way to connect, on each transport."""
     return TRANSPORTS[request.param]
+
+
+@pytest.fixture(autouse=True)
+def valid(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Hold every message that is emitted against the official schemas."""
+    with judged(monkeypatch):
+        yield

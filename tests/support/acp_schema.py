@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from modegate_acp import protocol
+from modegate_acp import protocol, streamable, websocket
 from modegate_acp.connection import Connection
 from modegate_acp.protocol import Request
 from support.acp_clients import FOLDER
@@ -120,7 +121,9 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         answered(self, request, session, result)
 
     written, answered = protocol.write, Connection.answer
-    monkeypatch.setattr(protocol, "write", write)
+    for transport in (streamable, websocket):
+        judging = SimpleNamespace(**{**vars(protocol), "write": write})
+        monkeypatch.setattr(transport, "protocol", judging)
     monkeypatch.setattr(Connection, "answer", answer)
     yield
     if wrong := [f"{one}\n  of {about[:500]}" for about, all_ in found.items() for one in all_]:
