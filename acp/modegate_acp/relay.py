@@ -175,8 +175,11 @@ class Relay:
         if session and "configOptions" in result:
             options = result["configOptions"]
             updates.append({"sessionUpdate": "config_option_update", "configOptions": options})
+        told = {"_meta": result["_meta"]} if "_meta" in result else {}
         return [
-            ToEditor(_notification("session/update", {"sessionId": session, "update": update}))
+            ToEditor(
+                _notification("session/update", {"sessionId": session, "update": update, **told})
+            )
             for update in updates
         ]
 

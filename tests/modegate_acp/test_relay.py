@@ -155,7 +155,9 @@ def test_a_new_connection_takes_up_where_the_last_one_ended() -> None:
     ]
     # The editor hears nothing of the answers, but what mode its sessions are in now.
     assert relay.from_proxy(answer(initialize["id"], protocolVersion=1)) == []
-    out = relay.from_proxy(answer(resumes[0]["id"], modes=MODES, configOptions=OPTIONS))
+    meta = {"modegate/seq": 7}
+    shown = answer(resumes[0]["id"], modes=MODES, configOptions=OPTIONS, _meta=meta)
+    out = relay.from_proxy(shown)
     assert [one["params"] for one in told(out)] == [
         {
             "sessionId": "one",
@@ -164,12 +166,16 @@ def test_a_new_connection_takes_up_where_the_last_one_ended() -> None:
                 "currentModeId": "plan",
                 "modeId": "plan",
             },
+            "_meta": meta,
         },
         {
             "sessionId": "one",
             "update": {"sessionUpdate": "config_option_update", "configOptions": OPTIONS},
+            "_meta": meta,
         },
     ]
+    (bare,) = told(relay.from_proxy(answer(resumes[1]["id"], configOptions=OPTIONS)))
+    assert "_meta" not in bare["params"]
     assert not relay.busy
 
 
