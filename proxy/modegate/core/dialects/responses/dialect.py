@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from modegate.core.dialects.base import Assembled, Found, Item, Refused
 from modegate.core.dialects.responses import edit, history, kept, restore
-from modegate.core.dialects.responses.items import ResponsesRead
 from modegate.core.dialects.responses.request import ResponsesRequest
+from modegate.core.dialects.responses.said import ResponsesRead
 from modegate.core.dialects.responses.stream import ResponsesStreamReader
 from modegate.core.dialects.responses.whole import ResponsesWhole
 from modegate.core.dialects.responses.write import ResponsesStreamWriter

@@ -17,16 +17,10 @@ from modegate.core.calls import Gathered, arguments_hash, digest, parse_argument
 from modegate.core.dialects.base import Item, Refused
 from modegate.core.dialects.responses.answer import CLIENT_RUNS
 from modegate.core.dialects.responses.edit import extend as extended
-from modegate.core.dialects.responses.items import (
-    ItemCall,
-    Out,
-    ResponsesRead,
-    arguments_of,
-    ran,
-    texts_of,
-)
+from modegate.core.dialects.responses.items import ItemCall, arguments_of, ran
 from modegate.core.dialects.responses.output import found, text_part
 from modegate.core.dialects.responses.request import ResponsesRequest
+from modegate.core.dialects.responses.said import Out, ResponsesRead, texts_of
 from modegate.core.dialects.texts import content_text
 from modegate.core.reminders import plain, plain_parts
 from modegate.core.spans import Edit, apply

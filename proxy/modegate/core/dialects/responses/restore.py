@@ -15,9 +15,10 @@ from modegate.core.calls import digest
 from modegate.core.dialects.base import Found
 from modegate.core.dialects.responses.edit import insert_items
 from modegate.core.dialects.responses.history import is_answer, kind_of, run_end
-from modegate.core.dialects.responses.items import CALLS, seal_of, texts_of
+from modegate.core.dialects.responses.items import CALLS
 from modegate.core.dialects.responses.output import found as members_of
 from modegate.core.dialects.responses.request import ResponsesRequest
+from modegate.core.dialects.responses.said import seal_of, texts_of
 from modegate.core.dialects.texts import grow, grow_value
 from modegate.core.events import Segment, WithheldHop
 from modegate.core.spans import Edit, apply, without, without_members

@@ -2,71 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from modegate.core.calls import Gathered
 from modegate.core.dialects.base import Kind, Part
 from modegate.core.dialects.responses import answer
+from modegate.core.dialects.responses.forms import COMMAND, PIECES, Forms
+from modegate.core.dialects.responses.frame import EventFrame, listed_bytes
 from modegate.core.dialects.responses.items import (
     CALLS,
     ItemCall,
-    Out,
-    ResponsesRead,
     agree,
     call_of,
     check_part,
-    same_arguments,
     type_of,
 )
+from modegate.core.dialects.responses.said import Out, ResponsesRead
 from modegate.core.errors import AnswerUnreadable
-from modegate.core.spans import Span, elements, members, without_lone_surrogates
 from modegate.core.sse import Frame
 
 MAX_NAMES = 4 * answer.MAX_ITEMS
 """Ids of items in one answer; some servers have several for each."""
 
 _TEXTS = frozenset({"response.output_text.delta", "response.refusal.delta"})
-_PIECES = {
-    "function_call": ("response.function_call_arguments", "arguments"),
-    "custom_tool_call": ("response.custom_tool_call_input", "input"),
-    "mcp_call": ("response.mcp_call_arguments", "arguments"),
-}
-"""For a type of item: how the events of its arguments begin, and under which key they stand whole."""
-_COMMAND = "response.shell_call_command."
 _OF_ITEMS = (
     answer.DONE,
-    _COMMAND,
+    COMMAND,
     *answer.INERT_EVENTS,
-    *(begins for begins, _ in _PIECES.values()),
+    *(begins for begins, _ in PIECES.values()),
 )
 """Events that are of an item also where they do not say of which."""
-
-
-@dataclass(eq=False, slots=True)
-class EventFrame:
-    """One frame."""
-
-    raw: bytes
-    data: bytes
-    value: dict[str, Any] = field(default_factory=dict)
-    type: str = ""
-    number: int = 0
-    """How many events of the hop came before it."""
-    out: Out | None = None
-    """The item that it is about."""
-    listed: list[ItemCall | None] = field(default_factory=list)
-    """For the end: what each item of its snapshot is; None for text and reasoning."""
-    parts: list[Part] = field(default_factory=list)
-    _places: dict[str, Span] = field(default_factory=dict)
-
-    @property
-    def places(self) -> dict[str, Span]:
-        """Where each member's value stands."""
-        if not self._places:
-            found = members(without_lone_surrogates(self.data))
-            self._places = {member.key: member.value for member in found}
-        return self._places
 
 
 class ResponsesStreamReader:
@@ -81,7 +46,7 @@ class ResponsesStreamReader:
         self._outs: dict[int, Out] = {}
         self._names: dict[str, int] = {}
         """Every item id that was seen, and the index that it goes with."""
-        self._built: dict[int, _Built] = {}
+        self._built: dict[int, Forms] = {}
         self._count = 0
         self.choices: dict[int, ResponsesRead] = {0: self._choice}
         self.usage: dict[str, Any] | None = None
@@ -145,7 +110,7 @@ class ResponsesStreamReader:
             raise AnswerUnreadable("the upstream goes on with an item that has ended")
         event.out = out
         if out.call is not None:
-            self._built[out.index].add(event)
+            self._built[out.index].add(event.type, event.value)
             return _call(event, out.call)
         return self._live(event, out)
 
@@ -225,7 +190,7 @@ class ResponsesStreamReader:
         self._outs[index] = self._choice.add(out)
         if call is not None:
             begun = item.get("status") == "in_progress" and call.type not in CALLS
-            self._built[index] = _Built(call, "" if begun else call.arguments)
+            self._built[index] = Forms(call, "" if begun else call.arguments)
         return out
 
     def _done(self, event: EventFrame, out: Out | None) -> list[Part]:
@@ -326,85 +291,6 @@ class ResponsesStreamReader:
         event.parts = [Part(event, Kind.FINISH, size=len(event.raw))]
         end.parts = [Part(end, Kind.DONE)]
         return event.parts + end.parts
-
-
-class _Built:
-    """A call as it comes: announced, in pieces, whole."""
-
-    def __init__(self, call: ItemCall, first: str) -> None:
-        """Take a call as it was announced; `first` are its arguments, unless they are not all there yet."""
-        self._call = call
-        self._commands: dict[int, list[str]] = {}
-        self._first = first
-        self._pieces: list[str] = []
-        self._whole: list[str] = []
-        call.pieces = []
-
-    def add(self, event: EventFrame) -> None:
-        """Take an event between its begin and its end."""
-        begins, key = _PIECES.get(self._call.type, ("", ""))
-        if begins and event.type == f"{begins}.delta":
-            self._pieces.append(answer.text_in(event.value, "delta"))
-        elif begins and event.type == f"{begins}.done":
-            self._whole.append(answer.text_in(event.value, key))
-            name = event.value.get("name")
-            if name is not None and name not in (self._call.plain, *self._call.names):
-                self._call.odd = "its forms have different names"
-        elif self._call.type == "shell_call" and event.type.startswith(_COMMAND):
-            self._command(event)
-        elif self._call.type in _PIECES or not self._call.ran:
-            self._unknown(event)
-
-    def _command(self, event: EventFrame) -> None:
-        index = event.value.get("command_index")
-        if type(index) is not int:
-            self._call.odd = "its commands have no index"
-            return
-        pieces = self._commands.setdefault(index, [])
-        if event.type.endswith(".delta"):
-            pieces.append(answer.text_in(event.value, "delta"))
-        elif event.type.endswith(".done") and answer.text_in(event.value, "command") != "".join(
-            pieces
-        ):
-            self._call.odd = "its forms have different commands"
-        elif event.type.endswith(".added"):
-            pieces.append(answer.text_in(event.value, "command"))
-
-    def _unknown(self, event: EventFrame) -> None:
-        # What a client would make of it is not known. The progress of something that ran makes nothing.
-        if not event.type.endswith((".in_progress", ".completed", ".failed")):
-            self._call.odd = f"it has a piece of the unknown type {event.type[:80]!r}"
-
-    def end(self, item: dict[str, Any]) -> None:
-        """Take the whole item: all that was said of it must be the same call."""
-        call, last = self._call, call_of(item)
-        if last is None:
-            raise AnswerUnreadable("the upstream ended an item as another one")
-        arguments = last.arguments
-        pieces = "".join(self._pieces)
-        forms = [self._first + pieces if pieces else self._first, *self._whole, pieces]
-        said = [form for form in forms if form]
-        if not all(same_arguments(call, form, arguments) for form in said):
-            call.odd = "its forms have different arguments"
-        if (last.names, last.ran) != (call.names, call.ran):
-            call.odd = "its forms have different names"
-        if last.id != call.id and not call.ran:
-            call.odd = "its forms have different ids"
-        commands = ["".join(self._commands[index]) for index in sorted(self._commands)]
-        action = item.get("action")
-        if commands and commands != (action.get("commands") if isinstance(action, dict) else None):
-            call.odd = "its forms have different commands"
-        call.odd = call.odd or last.odd
-        call.pieces, call.listed = last.pieces, last.listed
-
-
-def listed_bytes(data: bytes, at: int) -> bytes:
-    """Give an item of the snapshot at the end."""
-    text = without_lone_surrogates(data)
-    response = next(m.value for m in members(text) if m.key == "response")
-    output = next(m.value for m in members(text, response) if m.key == "output")
-    start, end = elements(text, output)[at]
-    return data[start:end]
 
 
 def _sole(event: EventFrame, kind: Kind) -> list[Part]:

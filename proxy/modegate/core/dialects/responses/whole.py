@@ -9,7 +9,7 @@ import msgspec
 
 from modegate.core.dialects.responses import answer
 from modegate.core.dialects.responses.answer import check_keys
-from modegate.core.dialects.responses.items import ItemCall, Out, ResponsesRead, call_of, type_of
+from modegate.core.dialects.responses.items import ItemCall, call_of, type_of
 from modegate.core.dialects.responses.output import (
     found,
     message_item,
@@ -18,6 +18,7 @@ from modegate.core.dialects.responses.output import (
     usage_edits,
     value_of,
 )
+from modegate.core.dialects.responses.said import Out, ResponsesRead
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.spans import Edit, apply, elements, without_lone_surrogates
 

@@ -14,7 +14,7 @@ import msgspec
 
 from modegate.core.dialects.base import Kind, Part
 from modegate.core.dialects.responses import answer
-from modegate.core.dialects.responses.items import Out
+from modegate.core.dialects.responses.frame import EventFrame
 from modegate.core.dialects.responses.output import (
     found,
     message_item,
@@ -25,7 +25,7 @@ from modegate.core.dialects.responses.output import (
     value_of,
     with_id,
 )
-from modegate.core.dialects.responses.stream import EventFrame
+from modegate.core.dialects.responses.said import Out
 from modegate.core.dialects.responses.unended import Unended
 from modegate.core.errors import ModegateError
 from modegate.core.spans import Edit, Span, apply, elements, without_lone_surrogates

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from modegate.core.dialects.responses.items import Out
+from modegate.core.dialects.responses.said import Out
 from modegate.core.dialects.responses.write import ResponsesStreamWriter
 from modegate.core.errors import UpstreamFailed
 from modegate.core.events import CallJudged, TurnWithheld

@@ -1,0 +1,46 @@
+"""One event of a stream, with what was read of it and where its members stand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from modegate.core.dialects.base import Part
+from modegate.core.dialects.responses.items import ItemCall
+from modegate.core.dialects.responses.said import Out
+from modegate.core.spans import Span, elements, members, without_lone_surrogates
+
+
+@dataclass(eq=False, slots=True)
+class EventFrame:
+    """One frame."""
+
+    raw: bytes
+    data: bytes
+    value: dict[str, Any] = field(default_factory=dict)
+    type: str = ""
+    number: int = 0
+    """How many events of the hop came before it."""
+    out: Out | None = None
+    """The item that it is about."""
+    listed: list[ItemCall | None] = field(default_factory=list)
+    """For the end: what each item of its snapshot is; None for text and reasoning."""
+    parts: list[Part] = field(default_factory=list)
+    _places: dict[str, Span] = field(default_factory=dict)
+
+    @property
+    def places(self) -> dict[str, Span]:
+        """Where each member's value stands."""
+        if not self._places:
+            found = members(without_lone_surrogates(self.data))
+            self._places = {member.key: member.value for member in found}
+        return self._places
+
+
+def listed_bytes(data: bytes, at: int) -> bytes:
+    """Give an item of the snapshot at the end."""
+    text = without_lone_surrogates(data)
+    response = next(m.value for m in members(text) if m.key == "response")
+    output = next(m.value for m in members(text, response) if m.key == "output")
+    start, end = elements(text, output)[at]
+    return data[start:end]
