@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from modegate.core.errors import LevelNeeded, ModegateError
 from modegate.core.ids import SessionId, SessionKey, Tenant
@@ -50,7 +50,7 @@ TRY_AGAIN = 1013
 class Caller:
     """Who connected, and where to."""
 
-    token: str
+    token: str = field(repr=False)
     name: str
     """The token's name."""
     tenant: Tenant

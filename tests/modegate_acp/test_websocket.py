@@ -13,9 +13,11 @@ import pytest
 from starlette.types import ASGIApp, Message
 from websockets.exceptions import ConnectionClosed
 
+from modegate.core.ids import Tenant
 from modegate.core.levels import Level
 from modegate.server.access import GRANT, Grant
 from modegate_acp import outbox
+from modegate_acp.connection import Caller
 from modegate_acp.endpoint import agents_base
 from support.acp import AcpError, Client, Socket, eventually, socket, streams
 from support.running import TOKEN, Running, exchange, running
@@ -320,3 +322,8 @@ async def test_a_connection_that_comes_during_the_shutdown_is_refused(tmp_path: 
 )
 def test_where_agents_are_pointed(scheme: str, host: str, port: int | None, base: str) -> None:
     assert agents_base(scheme, host, port) == base
+
+
+def test_a_token_is_not_shown() -> None:
+    caller = Caller(TOKEN, "phone", Tenant("local"), "http://localhost")
+    assert TOKEN not in repr(caller)
