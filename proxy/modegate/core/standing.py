@@ -75,7 +75,7 @@ class Standing:
 
     def may_offer(self, name: ToolName) -> bool:
         """Tell whether a tool of this name may be shown to the model."""
-        return all(rules.may_offer(mode, name) for mode in self._modes())
+        return all(rules.may_offer(force.mode, name) for force in self.forces)
 
     def may_run(self, name: ToolName) -> bool:
         """Tell whether calls of this name may run that nobody judges: those that the provider runs itself.
@@ -83,9 +83,11 @@ class Standing:
         Such a call can wait for no person, and its arguments are not seen before it has run.
         """
         call = ToolCall(name, None)
-        return all(rules.judge(mode, call).verdict is Verdict.RELEASE for mode in self._modes())
+        verdicts = (rules.judge(force.mode, call).verdict for force in self.forces)
+        return all(verdict is Verdict.RELEASE for verdict in verdicts)
 
     def _modes(self) -> Iterable[Mode]:
+        """Give what the modes say: of one that the policy changed within the step, the newest words."""
         return {force.mode.id: force.mode for force in self.forces}.values()
 
 

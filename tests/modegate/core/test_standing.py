@@ -206,6 +206,18 @@ def test_a_step_under_two_standings_needs_the_release_of_both() -> None:
     assert combine(before, before).forces == before.forces
 
 
+def test_l8_a_mode_that_the_policy_changed_within_a_step_holds_in_both_forms() -> None:
+    """A tool is offered, and what the provider runs may run, only if the old and the new rules allow it."""
+    old = mode("plan", (ALLOW, "read"), section="OLD")
+    new = mode("plan", (ALLOW, "read"), (ALLOW, "grep"), section="NEW")
+    policies = (Policy(one.section, {one.id: one}) for one in (old, new))
+    before, after = (stand(policy, [(S, state("plan"))]) for policy in policies)
+    both = combine(before, after)
+    for may in (both.may_offer, both.may_run):
+        assert [name for name in ("read", "grep") if may(ToolName(name))] == ["read"]
+    assert (both.label, both.section) == ("plan", "NEW")
+
+
 @pytest.mark.parametrize(
     ("candidates", "chosen"),
     [
