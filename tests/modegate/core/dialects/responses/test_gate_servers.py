@@ -1,0 +1,182 @@
+"""What servers make of the API, and limits: streams that are not quite as published."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from modegate.core.dialects.responses.said import Out
+from modegate.core.dialects.responses.write import ResponsesStreamWriter
+from modegate.core.hop import StreamedHop
+from modegate.core.policy import Limits
+from support.playbook import POLICY, Got, mode, policy
+from support.responses import (
+    added,
+    answer,
+    begin,
+    call,
+    end,
+    events,
+    frame,
+    item_events,
+    kinds,
+    last,
+    message,
+    reasoning,
+    request,
+    response,
+    session,
+    stream,
+)
+
+REQUEST = request("read", "grep", "write", stream=True)
+READ, GREP = call("read", '{"path":"a"}'), call("grep", '{"for":"b"}', 2)
+WRITE = call("write", '{"path":"SECRET"}')
+
+
+def step(*replies: Any, rules: Any = POLICY, body: Any = REQUEST) -> Got:
+    return session(rules=rules).step(body, replies)
+
+
+def output(body: bytes) -> list[Any]:
+    found: list[Any] = last(body)["output"]
+    return found
+
+
+def said(body: bytes) -> list[str]:
+    return [item["content"][0]["text"] for item in output(body) if item["type"] == "message"]
+
+
+# What servers do --------------------------------------------------------------------------------
+
+
+def plainly(found: list[Any], *keys: str) -> list[Any]:
+    """Leave keys out of events and their items, as some servers do."""
+    drop = {"output_index", "sequence_number", *keys}
+    return [
+        {
+            key: {k: v for k, v in value.items() if k not in keys} if key == "item" else value
+            for key, value in event.items()
+            if key not in drop
+        }
+        for event in found
+    ]
+
+
+def unnumbered(found: list[Any]) -> bytes:
+    return b"".join(frame(event) for event in found)
+
+
+@pytest.mark.parametrize("keys", [(), ("id",), ("id", "item_id")], ids=["ids", "no ids", "none"])
+def test_items_without_an_index_come_one_behind_the_other(keys: tuple[str, ...]) -> None:
+    """As llama.cpp sends them (issue 20607)."""
+    body = unnumbered(plainly(events(reasoning(), message("a"), READ, GREP), *keys))
+    assert step(body).body == body
+    got = step(unnumbered(plainly(events(message("a"), WRITE), *keys)), answer(message("b"), n=2))
+    assert b"SECRET" not in got.body
+    assert said(got.body) == ["a", "b"]
+
+
+def test_items_without_an_index_do_not_stand_side_by_side() -> None:
+    found = [begin(), added(READ, 0), added(GREP, 1), end([])]
+    assert kinds(step(unnumbered(plainly(found))).body)[-1] == "failed"
+
+
+def test_an_item_may_lose_its_id_at_its_end() -> None:
+    """As one gateway sends calls: without `id`, with `item_id` and `output_index` inside."""
+    last_ = {key: value for key, value in READ.items() if key != "id"}
+    last_ |= {"item_id": READ["id"], "output_index": 0}
+    found = [begin(), *item_events(READ, 0)[:-1], item_events(last_, 0)[-1], end([last_])]
+    assert step(stream(found)).body == stream(found)
+    refused = {**last_, "name": "write"}
+    found = [begin(), *item_events(WRITE, 0)[:-1], item_events(refused, 0)[-1], end([refused])]
+    assert b"write" not in step(stream(found), answer(message("b"), n=2)).body
+
+
+def test_ids_may_differ_from_event_to_event() -> None:
+    """As some servers make a new one each time; the index tells what belongs together."""
+    found = events(message("a"), READ)
+    other = [
+        {**event, "item": {**event["item"], "id": f"x{at}"}} if "item" in event else event
+        for at, event in enumerate(found)
+    ]
+    assert step(stream(other)).body == stream(other)
+
+
+def test_what_ran_may_have_other_ids_at_the_end() -> None:
+    ran = {"type": "mcp_call", "id": "m1", "server_label": "d", "name": "n", "arguments": "{}"}
+    found = [begin(), *item_events(ran, 0)[:-1], item_events(ran | {"id": "m2"}, 0)[-1],
+             end([ran | {"id": "m3"}])]  # fmt: skip
+    rules = policy(mode("plan", "mcp__d__n"))
+    assert step(stream(found), rules=rules).body == stream(found)
+
+
+def test_an_event_of_no_item_leaves_a_call_alone() -> None:
+    found = events(READ)
+    found.insert(2, {"type": "codex.rate_limits", "limits": {}})
+    got = step(stream(found))
+    assert [item["name"] for item in output(got.body)] == ["read"]
+    assert "codex.rate_limits" not in kinds(got.body)
+
+
+# Forms and limits ------------------------------------------------------------------------------
+
+
+def test_commands_that_agree_are_one_call() -> None:
+    shell = {"type": "shell_call", "id": "s", "call_id": "k", "action": {"commands": ["ls -l"]},
+             "status": "completed"}  # fmt: skip
+    place = {"output_index": 0, "command_index": 0}
+    name = "response.shell_call_command"
+    found = [
+        begin(),
+        added(shell | {"action": {"commands": []}}, 0),  # not all there yet
+        {"type": f"{name}.added", **place, "command": ""},
+        {"type": f"{name}.delta", **place, "delta": "ls"},
+        {"type": f"{name}.delta", **place, "delta": " -l"},
+        {"type": f"{name}.done", **place, "command": "ls -l"},
+        item_events(shell, 0)[-1],
+        end([shell]),
+    ]
+    rules = policy(mode("plan", "shell"))
+    assert step(stream(found), rules=rules).body == stream(found)
+    odd = [*found[:5], found[5] | {"command": "rm"}, *found[6:]]
+    refused = step(stream(odd), answer(message("b"), n=2), rules=rules)
+    assert said(refused.body) == ["b"]
+
+
+def test_what_keeps_a_connection_alive_passes() -> None:
+    found = [*events(message("a"))[:3], {"type": "keepalive"}, *events(message("a"))[3:]]
+    assert step(stream(found)).body == stream(found)
+
+
+def test_ids_of_items_have_a_limit() -> None:
+    found = [begin(), added(message("a"), 0)]
+    delta = {"type": "response.output_text.delta", "output_index": 0, "delta": "x"}
+    found += [delta | {"item_id": f"m{at}"} for at in range(3000)]
+    assert kinds(step(stream(found)).body)[-1] == "failed"
+
+
+def test_a_snapshot_without_a_list_is_filled_where_something_was_put_in() -> None:
+    found = [*events(WRITE)[:-1], end([]) | {"response": response([]) | {"output": None}}]
+    got = step(stream(found))
+    assert "[modegate] Refused" in said(got.body)[-1]
+
+
+def test_little_is_kept_of_a_long_answer() -> None:
+    """Nothing of a text over the limit, and of its item neither, once it has gone."""
+    dialect = session().dialect
+    writer = ResponsesStreamWriter()
+    hop = StreamedHop(dialect.stream_reader(strictly=False), writer,
+                      Limits(), later=False)  # fmt: skip
+    long = message("x" * 5_000_000)
+    hop.feed(answer(long, message("y", "msg_2")))
+    assert hop.advance()
+    assert not hop.choices[0].whole
+    outs: list[Out] = hop.choices[0].outs  # type: ignore[attr-defined]
+    assert sum(len(out.raw) + len(out.text) for out in outs) < 1_000
+    assert sum(len(item) for item in writer._shown) < 1_000
+
+
+def test_a_client_is_kept_waiting_by_comments() -> None:
+    assert session().dialect.stream_writer().keepalive().startswith(b": ")
