@@ -112,6 +112,7 @@ async def compose(
             lost=lambda: recorder.lost,
             generation=lambda: policies.status.generation,
             problems=lambda: len(policies.status.problems),
+            tasks=lambda: len(asyncio.all_tasks()),
         )
         sites = Sites(hosts=settings.hosts, bound=settings.host)
         people = Sites(hosts=settings.hosts, bound=settings.control_host or settings.host)

@@ -118,10 +118,15 @@ class Metrics:
         self.verdicts.labels(mode, tool, verdict).inc()
 
     def watch(
-        self, *, lost: Callable[[], int], generation: Callable[[], int], problems: Callable[[], int]
+        self,
+        *,
+        lost: Callable[[], int],
+        generation: Callable[[], int],
+        problems: Callable[[], int],
+        tasks: Callable[[], int],
     ) -> None:
         """Read what others count by themselves whenever the page is read."""
-        self.registry.register(_Elsewhere(lost, generation, problems))
+        self.registry.register(_Elsewhere(lost, generation, problems, tasks))
 
     def page(self) -> tuple[bytes, str]:
         """Give the page and its content type; of several workers what they all have counted."""
@@ -133,11 +138,16 @@ class Metrics:
 
 class _Elsewhere(Collector):
     def __init__(
-        self, lost: Callable[[], int], generation: Callable[[], int], problems: Callable[[], int]
+        self,
+        lost: Callable[[], int],
+        generation: Callable[[], int],
+        problems: Callable[[], int],
+        tasks: Callable[[], int],
     ) -> None:
         self._lost = lost
         self._generation = generation
         self._problems = problems
+        self._tasks = tasks
 
     def collect(self) -> Iterator[Metric]:
         yield CounterMetricFamily(
@@ -154,4 +164,9 @@ class _Elsewhere(Collector):
             "modegate_policy_problems",
             "Problems of the policies file as it is now; above 0 an older policy is in force.",
             self._problems(),
+        )
+        yield GaugeMetricFamily(
+            "modegate_tasks",
+            "What the process is doing at once; a number that only grows is a leak.",
+            self._tasks(),
         )
