@@ -125,7 +125,7 @@ class Connection:
         """Do what a message asks for, in the order in which they come; answers and cancellations at once."""
         match message:
             case Reply():
-                self.following.hear(message)
+                self.following.replies.hear(message)
             case Notification() if message.method == CANCEL_REQUEST:
                 asked = command(message, initialized=self.peer is not None)
                 if isinstance(asked, CancelRequest):

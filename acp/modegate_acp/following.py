@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
@@ -20,6 +20,7 @@ from modegate_acp.outbox import Outbox
 from modegate_acp.permissions import Abstained, Chosen, outcome, rejection
 from modegate_acp.protocol import INVALID_REQUEST, Message, Reply, RpcError
 from modegate_acp.quirks import Peer
+from modegate_acp.replies import Replies
 
 logger = logging.getLogger(__name__)
 
@@ -91,8 +92,7 @@ class Following:
         self._fed: set[SessionId] = set()
         self._shown: dict[SessionId, Shown] = {}
         self._newest: dict[SessionId, News] = {}
-        self._waiting: dict[str, Callable[[Reply], None]] = {}
-        self._dialogs: dict[SessionId, set[asyncio.Future[Reply]]] = {}
+        self.replies = Replies(self.send, shared.clock.new_id)
 
     def __contains__(self, session: SessionId) -> bool:
         """Tell whether it follows a session."""
@@ -141,7 +141,7 @@ class Following:
         self._fed.clear()
         self._shown.clear()
         self._newest.clear()
-        self._waiting.clear()
+        self.replies.clear()
 
     def news(self, session: SessionId, state: State) -> News:
         """Give a state as news, under the policy of now."""
@@ -202,20 +202,18 @@ class Following:
         if news is None or before is None or self._viewer.level is None:
             return
         del self._newest[session]
-        now, out = catch_up(before, self._view(news), self._new_rpc)
+        now, out = catch_up(before, self._view(news), self.replies.new_rpc)
         self._shown[session] = now
         for name, asked in before.asked.items():
             if name not in now.asked and asked.rpc is not None:
-                self._waiting.pop(asked.rpc, None)
+                _ = self.replies.forget(asked.rpc)
         for name, asked in now.asked.items():
             if asked.rpc is not None:
-                self._waiting[asked.rpc] = partial(self._answered, session, name)
+                self.replies.expect(asked.rpc, partial(self._answered, session, name))
         for one in out:
             self.outbox.put(session, one)
         if before.mode_seq not in (now.mode_seq, _NOTHING.mode_seq):
-            # What a dialog asks about is no longer so.
-            for heard in self._dialogs.pop(session, ()):
-                heard.cancel()
+            self.replies.outdate(session)
 
     # What is asked.
 
@@ -230,14 +228,6 @@ class Following:
             await self._shared.approvals.delivered(self._viewer.key(session), name, via)
         except ModegateError as error:
             logger.warning("that question %s was shown is not in the log: %s", name, error)
-
-    def hear(self, reply: Reply) -> None:
-        """Take the client's answer to a request of ours; late and foreign ones change nothing."""
-        heard = self._waiting.pop(reply.id, None) if isinstance(reply.id, str) else None
-        if heard is None:
-            logger.info("an answer came to a request that does not wait for one")
-        else:
-            heard(reply)
 
     def _answered(self, session: SessionId, name: str, reply: Reply) -> None:
         asked = self._shown[session].asked[name]
@@ -287,38 +277,13 @@ class Following:
                 self._shown[session] = forget(self._shown[session], name)
         await self._look(session)
 
-    async def ask(
-        self, session: SessionId, call: Message, options: list[Message]
-    ) -> Chosen | Abstained:
-        """Ask the person at this client and nobody else; cancelled, it takes the question back."""
-        rpc = self._new_rpc()
-        heard: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        self._waiting[rpc] = lambda reply: None if heard.done() else heard.set_result(reply)
-        self._dialogs.setdefault(session, set()).add(heard)
-        self.send(session, render.pending(session, call))
-        self.send(session, render.permission(rpc, session, call, options))
-        chosen: Chosen | Abstained = Abstained(cancelled=False, why="the mode has changed")
-        try:
-            # A future that others cancel is no cancellation of this task, which await would take it for.
-            _ = await asyncio.wait([heard])
-            if not heard.cancelled():
-                chosen = outcome(heard.result(), [one["optionId"] for one in options])
-        finally:
-            self._dialogs.get(session, set()).discard(heard)
-            if self._waiting.pop(rpc, None):
-                self.send(session, render.withdrawn(rpc))
-            yes = isinstance(chosen, Chosen) and chosen.option != "reject"
-            how = "Confirmed." if yes else "Not confirmed."
-            self.send(session, render.settled(session, call["toolCallId"], well=yes, how=how))
-        return chosen
-
     def _withdraw(self, session: SessionId) -> list[str]:
         """Take back what its person was asked in a session; give the questions."""
         shown = self._shown.get(session)
         names: list[str] = []
         for name, asked in shown.asked.items() if shown else ():
             if asked.rpc is not None:
-                self._waiting.pop(asked.rpc, None)
+                _ = self.replies.forget(asked.rpc)
                 self.send(session, render.withdrawn(asked.rpc))
                 self._shown[session] = replied(self._shown[session], name)
                 names.append(name)
@@ -326,6 +291,3 @@ class Following:
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         _ = self._feed.spawn(work)
-
-    def _new_rpc(self) -> str:
-        return f"mg-perm-{self._shared.clock.new_id()}"

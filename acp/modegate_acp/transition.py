@@ -76,7 +76,7 @@ async def _confirmed(connection: Connection, wish: Wish, state: State) -> Messag
     call, options = render.loosening(dialog, state.mode, wish.mode)
     try:
         async with asyncio.timeout(CONFIRM_S):
-            chosen = await connection.following.ask(wish.session, call, options)
+            chosen = await connection.following.replies.ask(wish.session, call, options)
     except TimeoutError:
         return await _unset(connection, wish, "nobody confirmed it in time")
     if isinstance(chosen, Abstained):
