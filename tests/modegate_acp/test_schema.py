@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 
-from modegate_acp import render
+from modegate.core.ids import SessionId
+from modegate_acp import protocol, render
 from support.acp_schema import problems_of
 
 CALL: dict[str, Any] = {"toolCallId": "c", "title": "t"}
 
 
 def update(**change: Any) -> dict[str, Any]:
-    return render.update("s", change)  # type: ignore[arg-type]
+    return render.update(SessionId("s"), change)
 
 
 def answer(**result: Any) -> dict[str, Any]:
@@ -21,7 +22,7 @@ def answer(**result: Any) -> dict[str, Any]:
 
 
 def ask(**params: Any) -> dict[str, Any]:
-    return render.request("p", "session/request_permission", {"sessionId": "s", **params})
+    return protocol.request("p", "session/request_permission", {"sessionId": "s", **params})
 
 
 @pytest.mark.parametrize(

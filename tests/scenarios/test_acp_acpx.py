@@ -15,8 +15,11 @@ from typing import Any
 import pytest
 
 from support.acp_clients import NODE, PATIENCE
-from support.acp_story import GIVES_IN, PLAN, WRITES, mode, proxied, step
+from support.acp_story import GIVES_IN, PLAN, WRITES, mode, proxied, questions, step, until
 from support.running import TOKEN, Running
+
+pytestmark = pytest.mark.timeout(240)
+"""Many processes start here, which takes long where a machine has other work; nothing waits for the time."""
 
 ACPX = NODE.with_name("acpx")
 KINDS = ("current_mode_update", "config_option_update")
@@ -102,8 +105,7 @@ async def answer(acpx: Acpx, flag: str, option: str) -> str:
     async with asyncio.TaskGroup() as group:
         asking = group.create_task(step(acpx.proxy))
         # It asks for what is open when it connects, so the plan must be there before.
-        while not (await acpx.proxy.control("GET", "/approvals")).json()["approvals"]:  # noqa: ASYNC110
-            await asyncio.sleep(0)
+        await until(acpx.proxy, lambda: questions(acpx.proxy))
         messages = await acpx(flag, "prompt", "/status")
     (asked,) = (one for one in messages if one.get("method") == "session/request_permission")
     call = asked["params"]["toolCall"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.acp_clients import FOLDER, NODE, PATIENCE
-from support.acp_story import GIVES_IN, mode, proxied, step
+from support.acp_story import GIVES_IN, mode, proxied, step, until
 from support.running import TOKEN
 
 DOCS = Path(__file__).parents[2] / "docs" / "acp.md"
@@ -33,6 +33,10 @@ def example(language: str, url: str) -> bytes:
 @pytest.mark.parametrize("language", COMMANDS)
 async def test_the_example_lists_loads_sets_and_rejects(tmp_path: Path, language: str) -> None:
     async with proxied(tmp_path) as proxy:
+
+        async def in_plan() -> bool:
+            return await mode(proxy) == "plan"
+
         process = await asyncio.create_subprocess_exec(
             *COMMANDS[language],
             stdin=asyncio.subprocess.PIPE,
@@ -46,8 +50,7 @@ async def test_the_example_lists_loads_sets_and_rejects(tmp_path: Path, language
         process.stdin.close()
         try:
             async with asyncio.timeout(2 * PATIENCE):
-                while await mode(proxy) != "plan":  # noqa: ASYNC110 -- the proxy is asked each time
-                    await asyncio.sleep(0)
+                await until(proxy, in_plan)
                 assert (await step(proxy) or "").endswith(GIVES_IN)
         finally:
             process.kill()

@@ -12,6 +12,9 @@ import pytest
 from support.acp_clients import Refused, SdkClient, connected, sdks
 from support.acp_story import GIVES_IN, PLAN, WRITES, mode, proxied, step
 
+pytestmark = pytest.mark.timeout(150)
+"""Processes start here, which takes long where a machine has other work; nothing waits for the time."""
+
 CLIENTS = ["python ws", "python http", "python stdio", "typescript ws", "typescript http"]
 
 

@@ -16,7 +16,8 @@ from support.running import TOKEN, Running
 
 FOLDER = Path(__file__).parents[1] / "acp-clients"
 NODE = FOLDER / "node_modules" / ".bin" / "node"
-PATIENCE = 20.0
+PATIENCE = 30.0
+"""Seconds; only ever reached by a test that fails."""
 
 INITIALIZE = {
     "protocolVersion": 1,

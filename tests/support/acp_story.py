@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -76,3 +77,19 @@ async def step(proxy: Running) -> str | None:
 async def mode(proxy: Running) -> str:
     """Give the mode of session `s`."""
     return str((await proxy.control("GET", "/sessions/s")).json()["mode"])
+
+
+async def until(proxy: Running, holds: Callable[[], Awaitable[Any]]) -> None:
+    """Wait until something holds that the log decides; it is looked at again after each event."""
+    assert proxy.composed
+    log = proxy.composed.parts.log
+    position = (await log.changes(None)).position
+    async with asyncio.timeout(WAIT_S):
+        while not await holds():
+            position = (await log.changes(position, wait=1.0)).position
+
+
+async def questions(proxy: Running) -> list[Any]:
+    """Give what a person could answer now."""
+    found: list[Any] = (await proxy.control("GET", "/approvals")).json()["approvals"]
+    return found
