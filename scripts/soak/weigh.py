@@ -12,8 +12,7 @@ from agents import Book
 from support.replicas import Replica
 
 MORE_MB = 32.0
-"""Growth of memory between warm-up and end that is not yet a leak: the state of sessions, and the allocator."""
-MORE_MB_PER_HOUR = 400.0
+"""Growth of memory after the warm-up that is no leak yet: states of sessions, and the allocator."""
 MORE_FDS = 10
 MORE_TASKS = 6
 

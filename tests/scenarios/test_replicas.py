@@ -37,6 +37,7 @@ ALLOWED = {name: {*tools} - {"exit_plan_mode"} for name, tools in SHOWN.items()}
 BOTH = ["read"]
 """What a later hop is shown if the policy changed within its step: no more than either of them allows."""
 PLAN = "# Rename foo"
+THINKING_S = 0.1
 
 
 def call(name: str, **arguments: str) -> ScriptedCall:
@@ -110,9 +111,11 @@ class Deployment:
     """Which policy has which hash."""
 
     async def one_more(self) -> None:
+        """Count a step of an agent; then it thinks for a moment, so that processes can start meanwhile."""
         async with self.steps:
             self.done += 1
             self.steps.notify_all()
+        await asyncio.sleep(THINKING_S)
 
     async def go_on(self, steps: int) -> None:
         """Wait until agents have made so many more steps."""
@@ -271,7 +274,7 @@ def judged_by_whole_policies(log: list[Json], hashes: dict[str, str]) -> set[str
     return seen
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(180)
 async def test_replicas_are_as_one(tmp_path: Path) -> None:
     async with deployed(tmp_path) as (deployment, model):
         over = asyncio.Event()

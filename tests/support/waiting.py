@@ -6,7 +6,7 @@ import socket
 import subprocess
 import time
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds; only ever reached by a test that fails."""
 
 
