@@ -66,6 +66,11 @@ bench: $(BIN)/pytest ## Measure added latency and throughput as ratios to nginx 
 	scripts/needs nginx gcc
 	$(BIN)/python bench/run.py $(ARGS)
 
+.PHONY: soak
+soak: $(BIN)/pytest ## Run two replicas through ten bad minutes (ARGS="--seconds 180")
+	scripts/needs nginx redis-server
+	$(BIN)/python scripts/soak/run.py $(ARGS)
+
 .PHONY: help
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
