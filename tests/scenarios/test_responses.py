@@ -83,8 +83,14 @@ async def test_a_stored_answer_is_fetched_through_the_gate(tmp_path: Path) -> No
             await proxy.set_mode("plan")
             with pytest.raises(BadRequestError, match="only answers can be fetched"):
                 await openai.responses.retrieve("resp_of_somebody_else")
-            with pytest.raises(BadRequestError, match="neither what it was asked"):
-                await openai.responses.input_items.list(first.id)
+            asked = [
+                {"type": "message", "role": "user", "content": []},
+                call("write", '{"path":"S3CRET"}'),
+            ]
+            up.enqueue(whole(json.dumps({"object": "list", "data": asked}).encode()))
+            listed = await openai.responses.input_items.list(first.id)
+            assert [item.type for item in listed.data] == ["message"]
+            assert up.requests[-1].target == b"/v1/responses/resp_1/input_items"
             before = len(up.requests)
             up.enqueue(whole(b'{"error":{"message":"gone"}}', status=404))
             async with client() as http:

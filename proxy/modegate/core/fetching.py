@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import msgspec
+
 from modegate.core.errors import EndpointNotGated
 from modegate.core.events import AnswerMapped
 from modegate.core.gate import Gate, Offer
@@ -21,6 +23,9 @@ _PATH = re.compile(rb"(?P<base>.*/responses/)(?P<id>[A-Za-z0-9_-]+)(?P<rest>/[a-
 _WHOLE = frozenset({b"", b"stream=false"})
 """Queries that leave the answer one body; `include` adds to it and is taken too."""
 
+_IDS = ("call_id", "id", "approval_request_id")
+"""Where a result says which call it is of."""
+
 
 class Fetched(Protocol):
     """A dialect's stored answer."""
@@ -30,8 +35,8 @@ class Fetched(Protocol):
         """Its calls, as the gate reads them."""
         ...
 
-    def write(self, name: str) -> bytes:
-        """Give it without the calls that were not released, under this id."""
+    def write(self, name: str, refused: frozenset[str]) -> bytes:
+        """Give it under this id, without the calls that were not released, and results of refused ones."""
         ...
 
 
@@ -44,6 +49,8 @@ class Fetch:
     name: str
     """The id that the client knows."""
     mapped: AnswerMapped
+    asked: bool = False
+    """It is for what the answer was given to: the request's items."""
 
 
 def name_of(path: bytes) -> str:
@@ -70,11 +77,13 @@ def plan(path: bytes, query: bytes, standing: Standing) -> Fetch | None:
             "mode"
         )
     streamed = any(part.startswith((b"stream", b"starting")) for part in _parts(query))
-    if match["rest"] == b"/input_items" or streamed:
+    if streamed:
         raise EndpointNotGated(
-            "of an answer that was given in a mode, neither what it was asked nor its stream can be fetched; "
-            "fetch it whole"
+            "of an answer that was given in a mode, no stream can be fetched; fetch it whole"
         )
+    if match["rest"] == b"/input_items":
+        # What the client asked stands at the hop that it knows: the others were asked by modegate.
+        return Fetch(path, name, mapped, asked=True)
     rest = path[match.end("id") :]
     return Fetch(match["base"] + mapped.last.encode() + rest, name, mapped)
 
@@ -88,8 +97,9 @@ def judge(step: StepId, fetched: Fetched, fetch: Fetch, standing: Standing) -> b
     offer = Offer(standing, (), frozenset())
     calls = fetched.calls
     Gate(step, frozenset()).judge(calls, offer, standing)
-    owed = "".join(fetch.mapped.owed)
+    owed = [msgspec.json.decode(o) for m in standing.state.mapped.values() for o in m.owed]
+    refused = frozenset(str(one[key]) for one in owed for key in _IDS if key in one)
     for call in calls:
         # Nobody is asked about what was decided long ago.
-        call.released = bool(call.released) and (not call.id or f'"{call.id}"' not in owed)
-    return fetched.write(fetch.name)
+        call.released = bool(call.released) and call.id not in refused
+    return fetched.write(fetch.name, refused)

@@ -32,6 +32,10 @@ class KeepsAnswers(Protocol):
         """Tell where the answer to a request is kept; None if it is not."""
         ...
 
+    def unstored(self, body: bytes) -> bytes:
+        """Give a request's body as one that asks for nothing to be kept, for who keeps nothing."""
+        ...
+
     def goes_on_from(self, request: Any) -> str:
         """Give the id of the answer or the conversation that a request goes on from; empty for none."""
         ...

@@ -147,22 +147,3 @@ def renamed(body: bytes, pattern: str) -> bytes:
     client = names[-1] if names and isinstance(names[-1], str) else None
     name = spans.quote(model_for(pattern, client)[1])
     return spans.apply(body, [spans.Edit(span.start, span.end, name) for span in found])
-
-
-def unstored(body: bytes) -> bytes:
-    """Give a body of the Responses API that asks for nothing to be stored; what cannot be read stays.
-
-    Hops are then not chained to an answer that nobody has, but carry all that was said.
-    """
-    text = spans.without_lone_surrogates(body)
-    try:
-        members = spans.members(text)
-    except ValueError:
-        return body
-    found = [member.value for member in members if member.key == "store"]
-    if found:
-        return spans.apply(body, [spans.Edit(span.start, span.end, b"false") for span in found])
-    at = body.index(b"{") + 1
-    return spans.apply(
-        body, [spans.Edit(at, at, b'"store":false,' if members else b'"store":false')]
-    )

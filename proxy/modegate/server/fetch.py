@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.types import Send
 
 from modegate.core import headers as lines
-from modegate.core.dialects.responses.fetched import FetchedResponse
+from modegate.core.dialects.responses.fetched import FetchedItems, FetchedResponse
 from modegate.core.encoding import BadEncoding, UnknownEncoding, decoder
 from modegate.core.errors import AnswerUnreadable, TooLarge
 from modegate.core.fetching import Fetch, judge
@@ -33,8 +33,9 @@ async def fetch(
     finally:
         await answer.close()
     if 200 <= answer.status < 300:
-        body = judge(step, FetchedResponse(body), planned, standing)
-    head = lines.replace(answer.headers, b"content-encoding", None)
+        read = FetchedItems if planned.asked else FetchedResponse
+        body = judge(step, read(body), planned, standing)
+    head = lines.replace(lines.as_utf8(answer.headers), b"content-encoding", None)
     head = lines.replace(head, b"content-length", str(len(body)).encode())
     await send({"type": "http.response.start", "status": answer.status, "headers": head})
     await send({"type": "http.response.body", "body": body, "more_body": False})

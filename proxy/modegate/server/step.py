@@ -29,9 +29,9 @@ from modegate.core.exchange import Exchange, StepRequest
 from modegate.core.identify_body import BodyFields, body_fields
 from modegate.core.identify_sources import body_names
 from modegate.core.ids import LOCAL
+from modegate.core.keeping import KeepsAnswers
 from modegate.core.routes import dialect_of, has_model, model_of_body, model_of_path
 from modegate.core.standing import Standing
-from modegate.core.translated import unstored
 from modegate.server.access import Sites
 from modegate.server.approvals import Approvals
 from modegate.server.clock import Clock
@@ -256,8 +256,8 @@ class Step:
                 raise BadRequest(f"the request body cannot be decoded: {error}") from error
             plain = body
         head = lines.request_headers(self._headers, content_length=False)
-        if dialect.name == "responses" and not upstream.stores:
-            body = plain = unstored(plain)
+        if isinstance(dialect, KeepsAnswers) and not upstream.stores:
+            body = plain = dialect.unstored(plain)
             head = lines.replace(head, b"content-encoding", None)
         exchange = Exchange(dialect, StepRequest(self.id, head, body, plain, endpoint.counts))
         reach = self._reach

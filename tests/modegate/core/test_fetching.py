@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from modegate.core.dialects.responses.fetched import FetchedResponse
+from modegate.core.dialects.responses.fetched import FetchedItems, FetchedResponse
 from modegate.core.endpoints import Kind, classify
 from modegate.core.errors import AnswerUnreadable, EndpointNotGated
 from modegate.core.fetching import judge, plan
@@ -72,7 +72,7 @@ def test_an_answer_of_which_nothing_was_refused_is_known() -> None:
 
 @pytest.mark.parametrize(("path", "query"), [
     (b"/v1/responses/resp_9", b""),
-    (b"/v1/responses/resp_1/input_items", b""),
+    (b"/v1/responses/resp_9/input_items", b""),
     (b"/v1/responses/resp_1", b"stream=true"),
     (b"/v1/responses/resp_1", b"a=b&Stream=True"),
     (b"/v1/responses/resp_1", b"starting_after=1"),
@@ -130,6 +130,54 @@ def test_a_deleted_answer_is_told_under_the_clients_id() -> None:
     body = b'{"id": "resp_3", "object": "response", "deleted": true}'
     told = judge(StepId("s"), FetchedResponse(body), planned, got.standing())
     assert told == body.replace(b"resp_3", b"resp_1")
+
+
+ASKED = [
+    {"type": "message", "role": "user", "content": "go on"},
+    {"role": "user", "content": "without a type"},
+    {"type": "reasoning", "id": "rs_1", "summary": []},
+    READ,
+    {"type": "function_call_output", "call_id": READ["call_id"], "output": "x"},
+    WRITE | {"call_id": "call_of_another_mode"},
+    {"type": "function_call_output", "call_id": "call_of_another_mode", "output": "SECRET"},
+    {"type": "custom_tool_call", "call_id": "call_patch", "name": "apply_patch", "input": "SECRET"},
+    {"type": "local_shell_call", "call_id": "call_shell", "action": {"command": ["SECRET"]}},
+    {"type": "function_call", "call_id": "c", "name": "read", "arguments": {"SECRET": 1}},
+    {"type": "made_up", "text": "SECRET"},
+]
+
+
+def items_of(got: Session, asked: list[Any]) -> Any:
+    """Give what a client is shown of what an answer was given to."""
+    planned = plan(b"/v1/responses/resp_1/input_items", b"limit=5", got.standing())
+    assert planned is not None
+    assert (planned.path, planned.asked) == (b"/v1/responses/resp_1/input_items", True)
+    body = json.dumps({"object": "list", "data": asked, "has_more": False}).encode()
+    return json.loads(judge(StepId("s"), FetchedItems(body), planned, got.standing()))
+
+
+def test_of_what_was_asked_only_what_the_mode_allows_is_shown() -> None:
+    """Calls and their results together; what cannot be told is not shown."""
+    found = items_of(given(*TWO), ASKED)
+    assert found["data"] == ASKED[:5]
+    assert found["object"] == "list"
+
+
+def test_results_that_modegate_put_in_front_are_not_shown() -> None:
+    """They are of calls that the client never saw, in default mode as well."""
+    got = given(answer(WRITE, READ))
+    owed = {"type": "function_call_output", "call_id": WRITE["call_id"], "output": "refused"}
+    assert items_of(got, [owed, ASKED[0]])["data"] == [ASKED[0]]
+    got.set_mode(DEFAULT_MODE)
+    assert items_of(got, [owed, ASKED[0]])["data"] == [ASKED[0]]
+
+
+@pytest.mark.parametrize(
+    "body", [b"{", b"[]", b"{}", b'{"data":{}}', b'{"data":[1]}', b'{"data":[],"data":[]}']
+)
+def test_a_list_that_cannot_be_read_is_not_shown(body: bytes) -> None:
+    with pytest.raises(AnswerUnreadable):
+        FetchedItems(body)
 
 
 def test_what_cannot_be_read_is_not_shown() -> None:

@@ -6,8 +6,9 @@ import json
 
 import pytest
 
+from modegate.core.dialects.responses.kept import unstored
 from modegate.core.errors import BadRequest, DialectName
-from modegate.core.translated import FIELDS, Asked, asked, model_for, renamed, unstored
+from modegate.core.translated import FIELDS, Asked, asked, model_for, renamed
 
 
 @pytest.mark.parametrize(

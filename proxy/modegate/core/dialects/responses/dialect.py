@@ -71,6 +71,10 @@ class ResponsesDialect:
         """Tell where the answer to a request is kept; None if it is not."""
         return kept.kept(request)
 
+    def unstored(self, body: bytes) -> bytes:
+        """Give a body that asks for nothing to be kept."""
+        return kept.unstored(body)
+
     def goes_on_from(self, request: ResponsesRequest) -> str:
         """Give the id of the answer or the conversation that a request goes on from; empty for none."""
         return kept.goes_on_from(request)

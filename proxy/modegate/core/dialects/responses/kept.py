@@ -12,7 +12,7 @@ from modegate.core.dialects.responses.history import answer_json
 from modegate.core.dialects.responses.request import ResponsesRequest
 from modegate.core.events import AnswerMapped
 from modegate.core.keeping import Kept
-from modegate.core.spans import Edit, apply
+from modegate.core.spans import Edit, apply, members, without_lone_surrogates
 
 
 def kept(request: ResponsesRequest) -> Kept | None:
@@ -53,3 +53,20 @@ def owed(refused: Sequence[Refused]) -> tuple[str, ...]:
         for one in refused
         if not one.call.ran
     )
+
+
+def unstored(body: bytes) -> bytes:
+    """Give a body of the Responses API that asks for nothing to be stored; what cannot be read stays.
+
+    Hops are then not chained to an answer that nobody has, but carry all that was said.
+    """
+    text = without_lone_surrogates(body)
+    try:
+        top = members(text)
+    except ValueError:
+        return body
+    found = [member.value for member in top if member.key == "store"]
+    if found:
+        return apply(body, [Edit(span.start, span.end, b"false") for span in found])
+    at = body.index(b"{") + 1
+    return apply(body, [Edit(at, at, b'"store":false,' if top else b'"store":false')])
