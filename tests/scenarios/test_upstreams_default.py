@@ -214,7 +214,8 @@ async def test_no_answer_is_a_502_in_the_clients_format(
 @pytest.mark.parametrize("head_", [b"", b"HTTP/1.1 200 OK\r\nX: "], ids=["before", "in the head"])
 async def test_b114_silence_without_a_head_is_a_504(shared: World, head_: bytes, mode: str) -> None:
     """In the client's format, once the limit of the upstream is over (`timeouts.read`)."""
-    shared.up.enqueue(*[[head_ or b"", Act.HANG]] * len(SPEECHES))
+    stalled: list[Piece] = [head_, Act.HANG]
+    shared.up.enqueue(*[stalled] * len(SPEECHES))
     names = [await shared.session(mode) for _ in SPEECHES]
     asking = zip(SPEECHES, names, strict=True)
     for speech, sight in zip(

@@ -26,6 +26,13 @@ from support.speech import Heard, Speech
 
 SECRET = "S3CRET"
 """In the arguments of each call; must never be in an answer that breaks off before it is judged."""
+CALL_MARKS = (
+    b"S3C",
+    b'"tool_calls":',
+    b'"function_call"',
+    b'"function_call_arguments',
+    b'"tool_use"',
+)
 TEXT = "I look around."
 READ = ScriptedCall("read", json.dumps({"path": SECRET}))
 WRITE = ScriptedCall("write", json.dumps({"path": SECRET}))
@@ -77,8 +84,8 @@ class Sight:
 
     @property
     def leaks(self) -> bool:
-        """Whether anything of a call is in it."""
-        return any(word in self.body for word in (SECRET.encode(), b'"read"', b'"write"'))
+        """Whether anything of a call is in it, were it a piece of its arguments or only that there is one."""
+        return any(mark in self.body for mark in CALL_MARKS)
 
 
 def _unchunked(data: bytes) -> tuple[bytes, bool]:
