@@ -17,7 +17,7 @@ from modegate.core.dialects.chat.answer import REASONING_KEYS
 from modegate.core.dialects.chat.request import ChatRequest, calls_of
 from modegate.core.dialects.texts import grow
 from modegate.core.events import Segment
-from modegate.core.spans import Edit, Span, apply, elements, quote, without_members
+from modegate.core.spans import Edit, Span, apply, quote, without_members
 
 _encode = msgspec.json.encode
 
@@ -115,7 +115,7 @@ class _Kept:
         if not last and key != "content":
             self._drop.add(key)
         elif last and isinstance(content, list):
-            part = elements(self._request.body, value)[0]
+            part = self._request.elements_of(value)[0]
             text = next(m for m in reversed(self._request.members_of(part)) if m.key == "text")
             self._edits.append(Edit(*text.value, quote(last)))
         else:
@@ -126,7 +126,7 @@ class _Kept:
         if not withheld or not calls_of(self._message):
             return False
         value = next(m.value for m in reversed(self._found) if m.key == "tool_calls")
-        spans = elements(self._request.body, value)
+        spans = self._request.elements_of(value)
         for released_before, call in withheld:
             if released_before == 0:
                 self._edits.append(Edit(spans[0].start, spans[0].start, _encode(call) + b","))

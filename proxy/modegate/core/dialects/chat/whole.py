@@ -20,6 +20,7 @@ from modegate.core.spans import (
     members,
     quote,
     without,
+    without_lone_surrogates,
     without_members,
 )
 
@@ -34,6 +35,8 @@ class ChatWhole:
             AnswerUnreadable: it cannot be read with no doubt left.
         """
         self._body = body
+        self._readable = without_lone_surrogates(body)
+        """In which everything stands at the same place."""
         self._value = answer.parse_answer(body, strictly=True)
         usage = self._value.get("usage")
         self.usage: Mapping[str, Any] | None = usage if isinstance(usage, dict) else None
@@ -79,13 +82,13 @@ class ChatWhole:
         if not (before or closing or usage) and self._stays(stop):
             return self._body
         texts = _texts(before)
-        top = members(self._body)
+        top = members(self._readable)
         edits: list[Edit] = []
         for member in top:
             if member.key == "choices" and self._pieces:
-                places = elements(self._body, member.value)
+                places = elements(self._readable, member.value)
                 for place, (index, key, calls) in zip(places, self._pieces, strict=True):
-                    span = next(m.value for m in members(self._body, place) if m.key == key)
+                    span = next(m.value for m in members(self._readable, place) if m.key == key)
                     edits += self._body_edits(span, calls, texts, closing.get(index, ""))
                     if index in stop:
                         edits += self._finish_edits(place)
@@ -105,23 +108,23 @@ class ChatWhole:
         changed = answer.add_usage(dict(self.usage or {}), [dict(hop) for hop in usage])
         return [
             Edit(*m.value, str(changed[m.key]).encode())
-            for m in members(self._body, span)
+            for m in members(self._readable, span)
             if m.key in changed
         ]
 
     def _finish_edits(self, place: Span) -> list[Edit]:
         return [
             Edit(*m.value, b'"stop"')
-            for m in members(self._body, place)
+            for m in members(self._readable, place)
             if m.key == "finish_reason"
-            and answer.content_string(self._body[m.value.start : m.value.end])
+            and answer.content_string(self._readable[m.value.start : m.value.end])
             in answer.CALL_FINISHES
         ]
 
     def _body_edits(
         self, span: Span, calls: list[Gathered], before: Mapping[str, str], closing: str
     ) -> list[Edit]:
-        found = members(self._body, span)
+        found = members(self._readable, span)
         drop: set[str] = set()
         edits: list[Edit] = []
         listed = [call for call in calls if call.kind != "legacy"]
@@ -130,7 +133,7 @@ class ChatWhole:
             drop.add("tool_calls")
         elif refused:
             listing = next(m.value for m in found if m.key == "tool_calls")
-            edits += without(elements(self._body, listing), refused)
+            edits += without(elements(self._readable, listing), refused)
         if any(call.kind == "legacy" and not call.released for call in calls):
             drop.add("function_call")
         edits += without_members(found, drop)
@@ -163,7 +166,7 @@ class ChatWhole:
         start, end = spans[0]
         if self._body[start : start + 1] == b"[":
             return self._part_edits(spans[0], before, closing)
-        own = answer.content_string(self._body[start:end])
+        own = answer.content_string(self._readable[start:end])
         return [Edit(start, end, quote(join_texts(before, own, closing)))]
 
     def _part_edits(self, span: Span, before: str, closing: str) -> list[Edit]:

@@ -26,6 +26,7 @@ from modegate.core.spans import (
     members,
     quote,
     without,
+    without_lone_surrogates,
     without_members,
 )
 from modegate.core.sse import comment, encode
@@ -140,25 +141,26 @@ class ChatStreamWriter:
                 self._break_before.discard(index)
 
     def _edits(self, frame: ChatFrame, parts: list[Part]) -> list[Edit]:
-        top = members(frame.data)
-        edits = self._head_edits(frame, top)
+        data = without_lone_surrogates(frame.data)
+        top = members(data)
+        edits = self._head_edits(frame, data, top)
         if any(part.kind is Kind.FINISH for part in frame.parts if part not in parts):
             # Clients add usage up, so it goes once: with the finish.
             edits += without_members(top, {"usage"})
         spans = [m.value for m in top if m.key == "choices"]
         if not spans or not frame.choices:
             return edits
-        places = elements(frame.data, spans[0])
+        places = elements(data, spans[0])
         gone: set[int] = set()
         for position, (index, choice) in enumerate(frame.choices):
             mine = [part for part in parts if part.choice == index]
             if not mine:
                 gone.add(position)
                 continue
-            edits += self._choice_edits(frame.data, places[position], choice, mine)
+            edits += self._choice_edits(data, places[position], choice, mine)
         return edits + without(places, gone)
 
-    def _head_edits(self, frame: ChatFrame, top: list[Member]) -> list[Edit]:
+    def _head_edits(self, frame: ChatFrame, data: bytes, top: list[Member]) -> list[Edit]:
         if not self._hop:
             return []
         edits = [
@@ -172,7 +174,7 @@ class ChatStreamWriter:
             span = next(m.value for m in top if m.key == "usage")
             edits += [
                 Edit(*m.value, str(changed[m.key]).encode())
-                for m in members(frame.data, span)
+                for m in members(data, span)
                 if m.key in changed
             ]
         return edits

@@ -18,7 +18,7 @@ import msgspec
 from modegate.core.dialects.messages.request import MessagesRequest
 from modegate.core.effects import CallUpstream, Headers
 from modegate.core.errors import BadRequest
-from modegate.core.spans import Edit, Member, apply, members
+from modegate.core.spans import Edit, Member, apply
 
 COMPLAINT = b"prefix_mismatch_behavior"
 """What the API's complaint names as the way out."""
@@ -54,7 +54,7 @@ def _edits(request: MessagesRequest) -> list[Edit] | None:
     given = request.decode(one.value)
     if len(thinking) > 1 or not isinstance(given, dict) or given.get("type") == "disabled":
         return None
-    found = members(request.body, one.value)
+    found = request.members_of(one.value)
     return _binding_edits(request, one, found)
 
 
