@@ -83,7 +83,8 @@ class ResponsesStreamReader:
             "output": False,
         }
         for key, has in places.items():
-            if isinstance(event.value.get(key), dict | list) is not has:
+            found = event.value.get(key)
+            if isinstance(found, dict) is not has or isinstance(found, list):
                 raise AnswerUnreadable(
                     f"the upstream sent an event {kind[:80]!r} with or without {key!r}"
                 )

@@ -271,9 +271,8 @@ class ResponsesStreamWriter:
         if not self._hop.renamed:
             return []
         spans = [event.places.get("item_id")]
-        item = event.places.get("item")
-        if item is not None:
-            spans.append(value_of(event.data, "id", item))
+        if isinstance(event.value.get("item"), dict):
+            spans.append(value_of(event.data, "id", event.places["item"]))
         return [edit for span in spans if span for edit in self._renaming(event.data, span)]
 
     def _renaming(self, data: bytes, span: Span) -> list[Edit]:
