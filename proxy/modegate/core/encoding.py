@@ -51,11 +51,12 @@ class _Layer(Protocol):
 class Decoder:
     """The codings of one body."""
 
-    def __init__(self, layers: Sequence[_Layer], limit: int) -> None:
-        """Take the layers, outermost first, and the bytes that each may give."""
+    def __init__(self, layers: Sequence[_Layer], limit: int, *, each: bool = False) -> None:
+        """Take the layers, outermost first, and the bytes that each may give; `each`: at a feed."""
         self._layers = layers
         self._room = [limit] * len(layers)
         self._limit = limit
+        self._each = each
 
     def feed(self, data: bytes) -> bytes:
         """Give all that the bytes so far stand for and that was not given before.
@@ -64,6 +65,8 @@ class Decoder:
             BadEncoding: the bytes are not of this coding.
             TooLarge: they stand for more than the limit.
         """
+        if self._each:
+            self._room = [self._limit] * len(self._layers)
         for index, layer in enumerate(self._layers):
             try:
                 data = layer.feed(data, self._room[index]) if data else b""
@@ -86,13 +89,14 @@ class Decoder:
             raise BadEncoding("the body stops before its content-encoding says that it ends")
 
 
-def decoder(content_encoding: bytes, limit: int) -> Decoder:
+def decoder(content_encoding: bytes, limit: int, *, each: bool = False) -> Decoder:
     """Give a decoder for a body.
 
     Args:
         content_encoding: the header's value, a list in the order in which the codings were applied;
             empty where there is no such header.
         limit: bytes that the decoded body may have; `identity` is not counted.
+        each: the limit is one for what a single feed brings, as a stream may be as long as it likes.
 
     Raises:
         UnknownEncoding: a coding is not known, or there are more than `MAX_CODINGS`.
@@ -105,7 +109,7 @@ def decoder(content_encoding: bytes, limit: int) -> Decoder:
             f"content-encoding {content_encoding[:80]!r} is not known here; "
             f"known, {MAX_CODINGS} at a time: {b', '.join(_LAYERS).decode()}"
         )
-    return Decoder([_LAYERS[name]() for name in reversed(applied)], limit)
+    return Decoder([_LAYERS[name]() for name in reversed(applied)], limit, each=each)
 
 
 class _Zlib:
