@@ -47,8 +47,9 @@ from modegate.core.standing import Standing, combine
 __all__ = ["Exchange", "StepRequest"]
 
 EVENT_STREAM = b"text/event-stream"
-UNLIMITED = 2**63
-"""A stream may be as long as it likes: frames and held calls have their own limits."""
+MAX_DECODED = 4 * 2**20
+"""Bytes that one piece of a compressed stream may stand for. A stream may be as long as it likes, as frames
+and held calls have their own limits; but some hundred bytes can stand for gigabytes."""
 
 
 class Exchange:
@@ -136,7 +137,8 @@ class Exchange:
             return self._fail(AnswerUnreadable(reason))
         limits = self._standing.policy.limits
         try:
-            self._decoder = decoder(coding, UNLIMITED if streamed else limits.body)
+            most = MAX_DECODED if streamed else limits.body
+            self._decoder = decoder(coding, most, each=streamed)
         except UnknownEncoding as error:
             return self._unreadable(error)
         if streamed:
@@ -287,6 +289,7 @@ class Exchange:
     def _own_head(self, lines: Headers) -> Headers:
         lines = headers.replace(lines, b"content-length", None)
         lines = headers.replace(lines, b"content-encoding", None)
+        lines = lines if self._lenient else headers.as_utf8(lines)
         return headers.replace(lines, b"x-modegate-mode", self._standing.label.encode())
 
     def _send_head(self, status: int, lines: Headers) -> list[Effect]:

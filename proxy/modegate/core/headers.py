@@ -5,6 +5,7 @@ Order, repetition and the bytes of values are kept; names are in lower case.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 Headers = list[tuple[bytes, bytes]]
@@ -31,6 +32,8 @@ NEVER_REMOVED = frozenset(
 )
 """A `Connection: content-length` must not take from a message what it needs to be understood."""
 
+
+_UTF8 = re.compile(rb'[^;,]*;\s*charset="?utf-?8"?\s*', re.IGNORECASE)
 
 OUR_OWN = b"x-modegate-"
 """How the names of lines begin that are between a client and modegate."""
@@ -86,6 +89,18 @@ def replace(headers: Iterable[tuple[bytes, bytes]], name: bytes, value: bytes | 
     if value is not None:
         changed.append((name, value))
     return changed
+
+
+def as_utf8(headers: Headers) -> Headers:
+    """Give the lines of an answer whose text was read as UTF-8, so that no client reads it as something else.
+
+    Python's `requests` decodes what it gets as `charset` says, also where that is UTF-7 or Shift JIS, in
+    which other bytes are quotes and backslashes.
+    """
+    kind = get_one(headers, b"content-type") or b""
+    if b"charset" not in kind.lower() or _UTF8.fullmatch(kind):
+        return headers
+    return replace(headers, b"content-type", kind.split(b";")[0].strip() + b"; charset=utf-8")
 
 
 def is_upgrade(headers: Iterable[tuple[bytes, bytes]]) -> bool:
