@@ -222,6 +222,9 @@ def stop_reason(holder: Mapping[str, Any]) -> str | None:
 INPUT_TOKENS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 """Counts of the prompt: the last hop's are the client's."""
 
+TOKENS = (*INPUT_TOKENS, "output_tokens")
+"""What is looked at of a stream's usage."""
+
 
 def output_tokens(usage: Mapping[str, Any]) -> int:
     """Give how many tokens an answer has."""

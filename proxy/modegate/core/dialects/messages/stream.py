@@ -129,7 +129,8 @@ class MessagesStreamReader:
 
     def _spend(self, usage: Any) -> dict[str, Any]:
         if isinstance(usage, dict):
-            said = {key: count for key, count in usage.items() if count is not None}
+            # Not whatever is told under ever new keys, which a stream without an end could fill memory with.
+            said = {key: usage[key] for key in answer.TOKENS if type(usage.get(key)) is int}
             self.usage = {**(self.usage or {}), **said}
         return dict(self.usage or {})
 

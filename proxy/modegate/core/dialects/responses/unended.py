@@ -22,6 +22,10 @@ _TEXTS = {
 }
 """Types of parts, and the events of their text."""
 
+MAX_KEPT = 4 * MAX_TEXT
+"""Characters kept of one item: what is over is not told again at an end of our own, as an item may have
+parts without an end."""
+
 
 class Unended:
     """What the client has of one item."""
@@ -34,6 +38,7 @@ class Unended:
         self._kind = ""
         self._pieces: list[str] = []
         self._size = 0
+        self._kept = 0
 
     def note(self, kind: str, value: dict[str, Any]) -> None:
         """Take an event of the item that goes to the client."""
@@ -51,7 +56,9 @@ class Unended:
 
     def _close(self, part: Any) -> None:
         member, _ = _PARTS[self._kind]
-        self._holds.setdefault(member, []).append(part)
+        self._kept += len(str(part))
+        if self._kept <= MAX_KEPT:
+            self._holds.setdefault(member, []).append(part)
         self._part = None
 
     def ends(self) -> Iterator[tuple[str, dict[str, Any]]]:
