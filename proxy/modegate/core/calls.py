@@ -62,6 +62,11 @@ def arguments_hash(arguments: str) -> str:
 MAX_NAMES = 8
 """Names of one call; one with more is not read."""
 
+MAX_NAME = 1024
+MAX_ID = 64 * 1024
+"""Characters; both are logged and stay in memory with the session. Providers take names of 128, but put a
+model's signature into an id (Gemini, by way of litellm), which has some kilobytes."""
+
 
 @dataclass(eq=False, slots=True)
 class Gathered:
@@ -112,6 +117,8 @@ class Gathered:
             return "it is a function and a custom tool at once"
         if len(set(self.names)) > MAX_NAMES:
             return f"it has over {MAX_NAMES} names"
+        if len(self.id) > MAX_ID or any(len(name) > MAX_NAME for name in self.names):
+            return "its id or its name is too long"
         return "" if self.names else "it has no name"
 
     def readings(self, declared: frozenset[str]) -> list[ToolCall]:
