@@ -183,3 +183,17 @@ def test_a_list_that_cannot_be_read_is_not_shown(body: bytes) -> None:
 def test_what_cannot_be_read_is_not_shown() -> None:
     with pytest.raises(AnswerUnreadable):
         FetchedResponse(b"event: x\n\n")
+
+
+@pytest.mark.parametrize("name", ["", 'a"b', "a\\b", "\u2028", "é\n"], ids=ascii)
+def test_l5_what_was_refused_is_not_shown_later_whatever_its_id(name: str) -> None:
+    """Also once the mode is left, in which it was refused."""
+    write, read = WRITE | {"call_id": name}, READ | {"call_id": "another"}
+    got = given(answer(write, read))
+    got.set_mode(DEFAULT_MODE)
+    standing = got.standing()
+    planned = plan(b"/v1/responses/resp_1", b"", standing)
+    assert planned is not None
+    body = json.dumps(response((write, read))).encode()
+    shown = judge(StepId("a" * 20), FetchedResponse(body), planned, standing)
+    assert [item["name"] for item in json.loads(shown)["output"]] == ["read"]
