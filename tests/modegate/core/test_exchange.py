@@ -488,6 +488,17 @@ def test_a_head_without_a_body_in_a_mode() -> None:
     assert Session().step(REQUEST, [Reply(b"", list(JSON))]).counts == ["unreadable"]
 
 
+def test_a_stream_without_an_end_ends_in_one_error() -> None:
+    """Ours, as SDKs would take what came for a whole answer; unless the upstream has said its own."""
+    got = Session().step(REQUEST, [text("a") + call("read")])
+    frames = got.body.split(b"\n\n")
+    assert got.body.startswith(text("a"))
+    assert [b"error" in frame for frame in frames] == [False, True, False]
+    assert b"stopped before" in frames[1]
+    own = b'data: {"error":{"message":"overloaded"}}\n\n'
+    assert Session().step(REQUEST, [text("a") + own]).body == text("a") + own
+
+
 def test_the_end_alone() -> None:
     """An answer that says nothing is passed on as it is."""
     assert Session().step(REQUEST, [DONE]).body == DONE

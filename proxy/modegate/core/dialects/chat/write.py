@@ -16,7 +16,7 @@ from modegate.core.calls import Gathered
 from modegate.core.dialects.base import Kind, Part
 from modegate.core.dialects.chat import answer
 from modegate.core.dialects.chat.stream import DONE, ChatFrame
-from modegate.core.errors import ModegateError, error_json
+from modegate.core.errors import ModegateError, UpstreamFailed, error_json
 from modegate.core.spans import (
     Edit,
     Member,
@@ -50,12 +50,15 @@ class ChatStreamWriter:
         """By choice: the calls of this hop, but for legacy ones, in the order in which they began."""
         self._open = False
         """The last frame went out as it came: without its blank line, at the end of a body."""
+        self._failed = False
+        """The upstream has told the client that it failed."""
 
     def seen(self, part: Part) -> None:
         """Note what the answer is called, though nothing of it may go yet."""
         # A first chunk without choices (Azure's filter results) has empty places instead of an id.
         if not self._head and part.frame.value.get("choices"):
             self._head = {k: part.frame.value[k] for k in HEAD_KEYS if k in part.frame.value}
+        self._failed = self._failed or bool(part.frame.value.get("error"))
         for one in part.frame.parts:
             calls = self._calls.setdefault(one.choice, [])
             calls += [c for c in one.calls if c not in calls and c.kind != "legacy"]
@@ -105,8 +108,10 @@ class ChatStreamWriter:
         return self._emit(DONE)
 
     def stopped(self) -> bytes:
-        """Give nothing: that there is no `[DONE]` says it."""
-        return b""
+        """Give an error, unless the upstream has: SDKs take a stream without `[DONE]` for a whole answer."""
+        if self._failed:
+            return b""
+        return self.error(UpstreamFailed("the upstream stopped before its answer was complete"))
 
     def error(self, error: ModegateError) -> bytes:
         """Give the error frame that clients of this API take for the end of a failed stream."""
