@@ -13,16 +13,17 @@ from support.faults import (
     CODED,
     ENDED,
     READ,
+    SAID,
     SECRET,
     TEXT,
     TRUNCATED,
     WRITE,
-    Sight,
     Wire,
     World,
     answering,
     ask,
     heard,
+    told,
     world,
 )
 from support.raw_upstream import Act, Piece, Responder, chunk, head, whole
@@ -32,8 +33,6 @@ from support.speeches import SPEECHES
 forms = pytest.mark.parametrize("speech", SPEECHES, ids=str)
 ALLOWED, REFUSED = Turn(TEXT, calls=(READ,)), Turn(TEXT, calls=(WRITE,))
 
-SAID = TEXT[:12].encode()
-"""The first piece of the text, in a stream."""
 UNKNOWN = TRUNCATED["unknown"]
 
 
@@ -62,21 +61,6 @@ async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Worl
     """Give the proxy and the upstream that all tests share."""
     async with world(tmp_path_factory.mktemp("world")) as made:
         yield made
-
-
-def told(speech: Speech, sight: Sight, *, status: int = 502) -> str:
-    """Check that an answer failed, and that nothing of its call is in it; give what the client is told."""
-    assert not sight.leaks
-    assert sight.ended, "the error is the end of the answer"
-    heard_ = heard(speech, sight)
-    assert (heard_.calls, heard_.finish) == ((), ""), "an end that is invented"
-    if speech.streamed:
-        assert sight.status == 200
-        assert SAID in sight.body
-    else:
-        assert sight.status == status
-    assert heard_.error
-    return heard_.error
 
 
 # Answers that break off, while a call is held -----------------------------------------------------

@@ -34,6 +34,8 @@ CALL_MARKS = (
     b'"tool_use"',
 )
 TEXT = "I look around."
+SAID = TEXT[:12].encode()
+"""The first piece of the text, in a stream."""
 READ = ScriptedCall("read", json.dumps({"path": SECRET}))
 WRITE = ScriptedCall("write", json.dumps({"path": SECRET}))
 PATHS = {"chat": "/chat/completions", "responses": "/responses", "messages": "/messages"}
@@ -135,6 +137,21 @@ def heard(speech: Speech, sight: Sight) -> Heard:
     return Heard(error=body["error"]["message"])
 
 
+def told(speech: Speech, sight: Sight, *, status: int = 502) -> str:
+    """Check that an answer failed, and that nothing of its call is in it; give what the client is told."""
+    assert not sight.leaks
+    assert sight.ended, "the error is the end of the answer"
+    heard_ = heard(speech, sight)
+    assert (heard_.calls, heard_.finish) == ((), ""), "an end that is invented"
+    if speech.streamed:
+        assert sight.status == 200
+        assert SAID in sight.body
+    else:
+        assert sight.status == status
+    assert heard_.error
+    return heard_.error
+
+
 # What is answered ---------------------------------------------------------------------------------
 
 
@@ -159,7 +176,7 @@ def begun(speech: Speech, body: bytes) -> bytes:
 
 @dataclass
 class World:
-    """A proxy, another whose patience with the upstream is short, and the upstream and the log of both."""
+    """Two proxies with one upstream and one log; one has narrow limits and little patience."""
 
     up: RawUpstream
     patient: Running
@@ -183,6 +200,7 @@ HASTY = """
 upstreams:
   only: {{url: "{url}", timeouts: {{read: 0.5}}}}
 routes: [{{upstream: only}}]
+limits: {{body: 20000, frame: 4000}}
 """
 
 

@@ -25,16 +25,19 @@ _MESSAGES = re.compile(rb"(?:/v1)?/messages(?:/|$)")
 
 
 def dialect_of(endpoint: Endpoint, headers: Headers) -> DialectName:
-    """Give the API that a request belongs to, also where its endpoint is of no dialect.
+    """Give the API that a request belongs to, also where its endpoint is of no dialect."""
+    return endpoint.dialect if endpoint.gated else dialect_of_path(endpoint.path, headers)
+
+
+def dialect_of_path(path: bytes, headers: Headers) -> DialectName:
+    """Give the API that a path without a session's prefix belongs to; chat where nothing says otherwise.
 
     A list of models is asked of the Anthropic API under the OpenAI API's path; the line that its clients
     must send tells them apart. Stored answers belong to the API that stored them.
     """
-    if endpoint.gated:
-        return endpoint.dialect
-    if _MESSAGES.match(endpoint.path) or get_one(headers, b"anthropic-version") is not None:
+    if _MESSAGES.match(path) or get_one(headers, b"anthropic-version") is not None:
         return "messages"
-    return "responses" if _RESPONSES.match(endpoint.path) else endpoint.dialect
+    return "responses" if _RESPONSES.match(path) else "chat"
 
 
 def wants_model(routes: Sequence[Route], dialect: DialectName) -> bool:

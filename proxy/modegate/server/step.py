@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
@@ -30,7 +31,13 @@ from modegate.core.identify_body import BodyFields, body_fields
 from modegate.core.identify_sources import body_names
 from modegate.core.ids import LOCAL
 from modegate.core.keeping import KeepsAnswers
-from modegate.core.routes import dialect_of, has_model, model_of_body, model_of_path
+from modegate.core.routes import (
+    dialect_of,
+    dialect_of_path,
+    has_model,
+    model_of_body,
+    model_of_path,
+)
 from modegate.core.standing import Standing
 from modegate.server.access import Sites
 from modegate.server.approvals import Approvals
@@ -48,6 +55,9 @@ from modegate.server.report import GATED, PASSED, RESTORED, Report
 from modegate.server.sessions import Sessions
 from modegate.server.upstream import Upstream, UpstreamRequest
 from modegate.server.upstreams import Picked, Upstreams
+
+_PREFIX = re.compile(rb"^/s/[^/]*")
+"""Names a session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +95,8 @@ class Step:
         self._policy = reach.policies.current
         self._inbox = Inbox(receive, self._policy.limits.body)
         self._headers = [(name.lower(), value) for name, value in scope["headers"]]
-        self._dialect: DialectName = "chat"
+        # Errors are told in it, also that of a path whose session has no valid name.
+        self._dialect = dialect_of_path(_PREFIX.sub(b"", scope["raw_path"]), self._headers)
         self._drive: Drive | None = None
         self._began = False
         self._body: bytes | None = None
@@ -118,7 +129,7 @@ class Step:
     async def _serve(self) -> None:
         scope = self._scope
         endpoint = classify(scope["method"], scope["raw_path"])
-        self._dialect = endpoint.dialect
+        self._dialect = routed = dialect_of(endpoint, self._headers)
         self._report.endpoint = endpoint.kind
         self._check_length()
         found = await self._identify(endpoint)
@@ -136,7 +147,6 @@ class Step:
                 f"session {found.key.session!r} is in mode {standing.label!r}, and modegate cannot gate "
                 f"{scope['method']} {path}; use /v1/chat/completions, or set the mode to default"
             )
-        routed = dialect_of(endpoint, self._headers)
         model = await self._model(endpoint, routed)
         with self._reach.upstreams.pick(routed, model) as upstream:
             self._check_site(upstream)

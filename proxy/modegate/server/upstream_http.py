@@ -19,7 +19,7 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 import yarl
 
-from modegate.core.errors import BadRequest, UpstreamFailed
+from modegate.core.errors import BadRequest, ModegateError, UpstreamFailed
 from modegate.core.headers import Headers, end_to_end, get_all, replace, request_headers
 from modegate.core.target import Base
 from modegate.core.upstreams import CONNECT_TIMEOUT, KEEP_ALIVE, READ_TIMEOUT
@@ -88,6 +88,7 @@ class HttpUpstream:
 
         Raises:
             BadRequest: the target is no path, or a header is not UTF-8.
+            ModegateError: what the body raised while it was sent.
             UpstreamFailed: no connection, or no answer.
             UpstreamTimeout: it took too long.
         """
@@ -125,6 +126,8 @@ class HttpUpstream:
                 proxy=self._proxy,
             )
         except (aiohttp.ClientError, OSError) as error:
+            if isinstance(error.__cause__, ModegateError):
+                raise error.__cause__ from None  # it came up in the body, while that was being sent
             if not last and _unconnected(error):
                 raise _NotSent from error
             raise failure(self._base, error) from error
