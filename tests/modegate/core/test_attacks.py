@@ -120,6 +120,17 @@ def test_an_item_that_is_a_number_stands_beside_a_piece_of_text() -> None:
     assert SECRET.encode() not in got.body
 
 
+@pytest.mark.parametrize("streamed", [True, False])
+def test_an_item_of_an_unknown_type_is_also_judged_by_the_name_that_it_bears(
+    streamed: bool,
+) -> None:
+    """Its type could be the name of a tool that is allowed."""
+    item = {**responses.call("write", WRITE), "type": "read"}
+    reply = responses.answer(item) if streamed else responses.whole(item)
+    got = responses.session().step(responses.request("read", "write", stream=streamed), [reply])
+    assert SECRET.encode() not in got.body
+
+
 # Some hundred bytes that stand for gigabytes.
 
 

@@ -162,7 +162,8 @@ def _read_names(call: ItemCall, item: dict[str, Any]) -> None:
     elif kind == "mcp_list_tools":
         _read_listed(call, item, str(label or ""))
     else:
-        call.names = [_tool_of(kind)]
+        # A client that looks for a name alone would run what bears one.
+        call.names = [_tool_of(kind), *([policy_name(namespace, name)] if name else [])]
 
 
 def _read_listed(call: ItemCall, item: dict[str, Any], label: str) -> None:
