@@ -196,6 +196,8 @@ class Exchange:
         self._begin_batch()
         if self._answer is None:
             raise AssertionError("no call waits")
+        if self._answer.doubt is not None:
+            return self._doubted(self._answer, self._answer.doubt, now)
         choices = self._answer.choices
         cut = {index for index, one in choices.items() if not self._dialect.may_go_on(one.finish)}
         judged = self._gate.judge(self._answer.to_judge(), self._offer, now, cut=cut)
@@ -303,7 +305,7 @@ class Exchange:
         effects: list[Effect] = [SendBytes(out)] if out else []
         if self._answer.failure is not None:
             return [*effects, *self._unreadable(self._answer.failure)]
-        if self._answer.to_judge():
+        if self._answer.doubt is not None or self._answer.to_judge():
             # Out goes what is ready; the calls wait for what the session stands under now.
             return [*effects, ReadState()]
         if self._answer.complete:
@@ -311,6 +313,13 @@ class Exchange:
         if self._answer.cut:
             return [*effects, *self._stopped()]
         return effects
+
+    def _doubted(self, answer: HopAnswer, doubt: ModegateError, now: Standing) -> list[Effect]:
+        """Pass what nobody can read, unless a person has set a mode since the step began (L8)."""
+        if now.gated:
+            return self._unreadable(doubt)
+        answer.give_in()
+        return self._advance()
 
     def _complete(self) -> list[Effect]:
         if self._closing.strayed():

@@ -13,12 +13,11 @@ from modegate.core.calls import Gathered
 from modegate.core.dialects.base import (
     ChoiceRead,
     Dialect,
-    Part,
     StreamReader,
     StreamWriter,
     WholeAnswer,
 )
-from modegate.core.errors import ModegateError, TooLarge
+from modegate.core.errors import AnswerUnreadable, ModegateError, TooLarge
 from modegate.core.hold import Hold
 from modegate.core.policy import Limits
 from modegate.core.sse import Frame, FrameReader
@@ -49,6 +48,9 @@ class HopAnswer(Protocol):
     failure: ModegateError | None
     """Why the answer cannot be read any further, once `advance` has found out."""
 
+    doubt: ModegateError | None
+    """The same of a lenient one: it may pass unread (`give_in`) if there is still no mode that forbids it."""
+
     @property
     def cut(self) -> bool:
         """Whether the bytes ended before the answer did."""
@@ -60,6 +62,10 @@ class HopAnswer(Protocol):
 
     def advance(self) -> bytes:
         """Give what may go to the client now."""
+        ...
+
+    def give_in(self) -> None:
+        """Let everything pass from here on: nobody can read it, and no mode forbids it."""
         ...
 
     def to_judge(self) -> list[Gathered]:
@@ -85,7 +91,7 @@ class StreamedHop:
     ) -> None:
         """Begin; in a later hop every finish waits for the end, as a log entry goes before it.
 
-        A `lenient` one passes what it cannot read as it came.
+        A `lenient` one may pass what it cannot read as it came.
         """
         self._lenient = lenient
         self._raw = False
@@ -99,6 +105,7 @@ class StreamedHop:
         self._ended = False
         self._too_large: TooLarge | None = None
         self.failure: ModegateError | None = None
+        self.doubt: ModegateError | None = None
 
     @property
     def choices(self) -> Mapping[int, ChoiceRead]:
@@ -156,23 +163,29 @@ class StreamedHop:
                 self._waiting.popleft()
                 self.hold.take(new)
                 parts += self.hold.advance()
-            if not self._waiting and self._too_large is not None:
-                raise self._too_large
-            if self._lenient and self._ended and not self._settled():
-                self._give_in(parts)
+            self._check_end()
         except ModegateError as error:
             if self._lenient:
-                self._give_in(parts)
+                self.doubt = error
             else:
                 self.failure = error
         out = self._writer.write(parts) + self._unread
         self._unread.clear()
         return out
 
-    def _give_in(self, parts: list[Part]) -> None:
+    def _check_end(self) -> None:
+        if self._raw:
+            return
+        if not self._waiting and self._too_large is not None:
+            raise self._too_large
+        if self._lenient and self._ended and not self._settled():
+            raise AnswerUnreadable("the upstream's answer has no end")
+
+    def give_in(self) -> None:
         """Let everything pass from here on: nobody can read it, and no mode forbids it."""
         self._raw = True
-        parts += self.hold.surrender()
+        self.doubt = None
+        self._unread += self._writer.write(self.hold.surrender())
         rest = self._frames.finish()
         frames = [*self._waiting, rest] if rest is not None else self._waiting
         self._unread += b"".join(frame.raw for frame in frames)
@@ -187,7 +200,7 @@ class WholeHop:
     """A hop that arrives as one JSON body."""
 
     def __init__(self, dialect: Dialect, limits: Limits, *, lenient: bool = False) -> None:
-        """Begin; a `lenient` one passes a body that it cannot read as it came."""
+        """Begin; a `lenient` one may pass a body that it cannot read as it came."""
         self._lenient = lenient
         self._dialect = dialect
         self._limit = limits.body
@@ -195,6 +208,7 @@ class WholeHop:
         self.answer: WholeAnswer | None = None
         self.cut = False
         self.failure: ModegateError | None = None
+        self.doubt: ModegateError | None = None
 
     @property
     def choices(self) -> Mapping[int, ChoiceRead]:
@@ -226,13 +240,18 @@ class WholeHop:
             self.answer = self._dialect.read_whole(bytes(self._body))
         except ModegateError as error:
             if self._lenient:
-                self.answer = _Unread(bytes(self._body))
+                self.doubt = error
             else:
                 self.failure = error
 
     def advance(self) -> bytes:
         """Give nothing: a body goes when all of it is judged."""
         return b""
+
+    def give_in(self) -> None:
+        """Let the body pass: nobody can read it, and no mode forbids it."""
+        self.doubt = None
+        self.answer = _Unread(bytes(self._body))
 
     def to_judge(self) -> list[Gathered]:
         """Give the calls that wait for a verdict."""

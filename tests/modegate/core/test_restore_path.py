@@ -162,6 +162,27 @@ def test_l8_a_person_can_stop_a_write_that_is_still_streaming() -> None:
     assert [one["function"]["name"] for one in got.upstream["tools"]] == ["read"]
 
 
+UNREAD = {
+    "streamed": Reply(text("a") + call("write") + b"data: {oops\n\n" + chunk(None, "tool_calls")),
+    "without-an-end": Reply(text("a") + call("write")),
+    "whole": Reply(
+        b'{"a":1,"a":2,"choices":[{"message":{"tool_calls":[{"write":1}]}}]}', list(JSON)
+    ),
+}
+
+
+@CUTS
+@pytest.mark.parametrize("reply", UNREAD.values(), ids=UNREAD)
+def test_l8_a_person_also_stops_what_nobody_can_read(reply: Reply, cut: Cut) -> None:
+    """It passes in the default mode alone, and that is asked when it would."""
+    session = left()
+    session.during = lambda: session.set_mode("plan")
+    got = session.step(ASKED, [reply], cut=cut)
+    assert b"write" not in got.body
+    assert got.finish is not None
+    assert got.finish.outcome == "answer_unreadable"
+
+
 @pytest.mark.parametrize("at", range(0, 400, 7))
 def test_cut_anywhere(at: int) -> None:
     """An unreadable frame at any place, and any cut: nothing is lost, nothing is told twice."""
