@@ -253,7 +253,8 @@ class Exchange:
         ask = self._asks[0]
         self._asked += 1
         place = (self._step.step, self._asking.lane, self._asked)
-        asked = leaving.question(ask.call, ask.leave, place, self._asking.end)
+        end, native = self._asking.end, ask.native
+        asked = leaving.question(ask.call, ask.leave, place, end, native=native)
         streamed = isinstance(self._answer, StreamedHop)
         keepalive = self._writer.keepalive() if streamed else b""
         return [*self._log(durable=False), AskPerson(asked, self._now.state.mode_seq, keepalive)]

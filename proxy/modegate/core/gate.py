@@ -90,7 +90,7 @@ def _exit_ruling(
     if len(readings) > 1 or call.ambiguous:
         return refuse("it is mixed with another call")
     try:
-        leaving.plan_of(call)
+        _ = leaving.native_plan_of(call) if offer.native else leaving.plan_of(call)
     except ValueError as error:
         return refuse(str(error))
     return _Ruling(Judgement(Verdict.ASK, "exit", "a person decides on the plan"), force, leave)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from modegate.core.calls import Gathered, parse_arguments
 from modegate.core.events import ApprovalAsked, Option
 from modegate.core.ids import CallId, Lane, StepId, ToolName
@@ -65,14 +67,43 @@ def exit_options(leave: Exit) -> tuple[Option, ...]:
 ASK_OPTIONS = (Option("allow_once", "Allow once", "allow_once"), REJECT)
 
 
+def native_plan_of(call: Gathered) -> str:
+    """Give what a call of the agent's own exit tool asks for: its plan, and whatever else it carries.
+
+    Approved, the whole call goes to the agent, which may take other arguments for granted too (Claude Code's
+    `allowedPrompts` are commands that it runs without asking), so that a person must have read them.
+
+    Raises:
+        ValueError: as `plan_of`; or the rest is too long to read.
+    """
+    plan = plan_of(call)
+    others = {
+        key: value
+        for key, value in (parse_arguments(call.arguments) or {}).items()
+        if key != "plan"
+    }
+    if not others:
+        return plan
+    rest = json.dumps(others, indent=2, ensure_ascii=False)
+    if len(rest) > MAX_PLAN:
+        raise ValueError("what it carries beside the plan is too long; leave it out")
+    return f"{plan}\n\n---\n\nApproved as well, as the agent gets it with the plan:\n\n```json\n{rest}\n```"
+
+
 def question(
-    call: Gathered, leave: Exit | None, who: tuple[StepId, Lane, int], place: str
+    call: Gathered,
+    leave: Exit | None,
+    who: tuple[StepId, Lane, int],
+    place: str,
+    *,
+    native: bool = False,
 ) -> ApprovalAsked:
     """Make the question to a person: about a plan, or about one call under an `ask` rule.
 
     `who` is the step, its lane, and which question of the step this is; `place` where the agent's history
-    ends. Raises ValueError as `plan_of`.
+    ends; `native` is for the agent's own exit tool. Raises ValueError as `plan_of` and `native_plan_of`.
     """
+    plan = native_plan_of if native else plan_of
     step, lane, number = who
     return ApprovalAsked(
         id=f"mg-perm-{step}-{number}",
@@ -81,7 +112,7 @@ def question(
         call=CallId(call.id[:128]),
         tool=ToolName(call.name[:256]),
         purpose="ask" if leave is None else "exit",
-        text=call.arguments if leave is None else plan_of(call),
+        text=call.arguments if leave is None else plan(call),
         options=ASK_OPTIONS if leave is None else exit_options(leave),
         expires=0,
         place=place,

@@ -100,6 +100,21 @@ def test_a_plan_is_kept_as_it_is(plan: str) -> None:
         assert leaving.plan_of(submitted(arguments)) == plan
 
 
+def test_what_the_agents_own_tool_carries_beside_the_plan_is_shown() -> None:
+    """The agent gets all of it, once the plan is approved; of ours only the plan counts."""
+    more = {"allowedPrompts": [{"tool": "Bash", "prompt": "run anything"}]}
+    call = submitted(json.dumps({"plan": "# P", **more}), "ExitPlanMode")
+    assert leaving.question(call, EXIT, WHO, "1:k").text == "# P"
+    shown = leaving.question(call, EXIT, WHO, "1:k", native=True).text
+    assert shown.startswith("# P\n")
+    assert '"prompt": "run anything"' in shown
+    plain = submitted('{"plan":"# P"}')
+    assert leaving.question(plain, EXIT, WHO, "1:k", native=True).text == "# P"
+    long = submitted(json.dumps({"plan": "# P", "more": "x" * MAX_PLAN}))
+    with pytest.raises(ValueError, match="too long"):
+        leaving.native_plan_of(long)
+
+
 def test_options() -> None:
     """One way out is `approve`, several are numbered; to reject is always offered, and last."""
     assert leaving.exit_options(EXIT) == (
