@@ -106,12 +106,17 @@ async def test_a_fetched_answer_that_cannot_be_read_is_an_error(tmp_path: Path) 
         await proxy.set_mode("plan")
         async with sdk(proxy) as openai:
             first = await streamed(openai, input="hi")
-            up.enqueue(chunked(answer(WRITE)), whole(b"x", headers=[("Content-Encoding", "gzip")]))
+            up.enqueue(
+                chunked(answer(WRITE)),
+                whole(b"x", headers=[("Content-Encoding", "gzip")]),
+                whole(b"S3CRET", 302, [("Location", "/S3CRET")]),
+            )
             async with client() as http:
-                for query in ("?%73tream=true", ""):
+                for query in ("?%73tream=true", "", ""):
                     broken = await http.get(f"{proxy.base()}/responses/{first.id}{query}")
                     assert broken.status_code == 502
                     assert b"S3CRET" not in broken.content
+                    assert "location" not in broken.headers
 
 
 async def test_compaction_keeps_what_was_withheld(tmp_path: Path) -> None:

@@ -128,12 +128,13 @@ class Exchange:
     def _head(self, status: int, lines: Headers, *, streamed: bool) -> list[Effect]:
         later, ok = self._closing.hops > 0, 200 <= status < 300
         coding = headers.get_one(lines, b"content-encoding") or b""
-        if self._relay or status >= 400 or (self._lenient and (not ok or coding)):
+        if self._relay or 400 <= status < 600 or (self._lenient and (not ok or coding)):
             self._relay = True
             return self._send_head(status, lines)
         if not ok:
-            # A client that follows a redirect would get an answer that nobody gates.
-            reason = f"the upstream answers {status} and sends the client elsewhere"
+            # A client that follows a redirect would get an answer that nobody gates; one that knows no
+            # errors over 599, as Python's `requests`, would take the body for an answer.
+            reason = f"the upstream answers {status}, which is neither an answer nor an error"
             return self._fail(AnswerUnreadable(reason))
         limits = self._standing.policy.limits
         try:

@@ -35,6 +35,9 @@ async def fetch(
     if 200 <= answer.status < 300:
         read = FetchedItems if planned.asked else FetchedResponse
         body = judge(step, read(body), planned, standing)
+    elif answer.status < 400:
+        # A client that follows a redirect would get an answer that nobody looks at.
+        raise AnswerUnreadable(f"the upstream answers {answer.status}, and no stored answer")
     head = lines.replace(lines.as_utf8(answer.headers), b"content-encoding", None)
     head = lines.replace(head, b"content-length", str(len(body)).encode())
     await send({"type": "http.response.start", "status": answer.status, "headers": head})

@@ -226,6 +226,9 @@ def _flaw(response: aiohttp.ClientResponse) -> str:
     """Say what makes an answer unusable that aiohttp takes: it cannot be passed on as what it is."""
     if response.status < 200:
         return "it switches to another protocol"
+    if response.status > 599:
+        # No server could pass it on, and clients differ in whether it is an error (RFC 9110, section 15).
+        return f"it answers with the status {response.status}, which HTTP has not"
     codings = response.headers.getall("Transfer-Encoding", ())
     if any(coding.strip().lower() not in _CODINGS for coding in codings):
         return "its answer has a transfer coding that is not known"

@@ -242,3 +242,14 @@ def test_what_nobody_gated_keeps_its_head() -> None:
     got = session.step(ASKED, [Reply(frame({"choices": []})[6:], [kind])])
     assert got.head is not None
     assert kind in got.head.headers
+
+
+@pytest.mark.parametrize("status", [300, 302, 399, 600, 799, 999])
+@pytest.mark.parametrize("streamed", [True, False])
+def test_what_is_neither_an_answer_nor_an_error_is_refused(status: int, streamed: bool) -> None:
+    """`requests` raises for 400 to 599 alone, and would take the body of all others for an answer."""
+    body = stream(call("write", WRITE)) if streamed else answer({"content": "a"}).body
+    got = step(Reply(body, list(STREAM if streamed else JSON), status))
+    assert got.head is not None
+    assert got.head.status == 502
+    assert SECRET.encode() not in got.body

@@ -120,6 +120,8 @@ NO_ANSWER: dict[str, tuple[Sequence[Piece], str]] = {
     "status line without end": ([b"HTTP/1.1 200 " + b"x" * 70_000, Act.HANG], INVALID),
     "value without end": ([b"HTTP/1.1 200 OK\r\nX: " + b"y" * 140_000, Act.HANG], INVALID),
     "head without end": ([b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 10_000, Act.HANG], INVALID),
+    "status of no class": ([b"HTTP/1.1 600 OK\r\nContent-Length: 2\r\n\r\nab"], "status 600"),
+    "highest status": ([b"HTTP/1.1 999 OK\r\nContent-Length: 2\r\n\r\nab"], "status 999"),
     "another protocol": (
         [head(101, [("Upgrade", "websocket"), ("Connection", "Upgrade")]) + b"raw", Act.HANG],
         "another protocol",
