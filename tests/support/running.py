@@ -164,6 +164,8 @@ async def exchange(port: int, request: bytes) -> bytes:
         return await reader.read()
     finally:
         writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
 
 
 def post(path: str, body: bytes, *lines: str) -> bytes:

@@ -167,6 +167,11 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
         if cut_off := self.server_state.tasks:
             await asyncio.wait(set(cut_off), timeout=CLEANUP_S)
+        if left := list(self.server_state.connections):
+            for connection in left:
+                connection.transport.abort()
+            # Told of it at the next turn of the loop.
+            await asyncio.sleep(0)
 
 
 async def _take_queued(sockets: Sequence[socket.socket]) -> None:
@@ -176,8 +181,10 @@ async def _take_queued(sockets: Sequence[socket.socket]) -> None:
             selector.register(one, selectors.EVENT_READ)
         for _ in range(BACKLOG):
             if not selector.select(0):
-                return
+                break
             await asyncio.sleep(0)
+    # What was taken last becomes a connection only now; a server that is closed would not let it.
+    await asyncio.sleep(0)
 
 
 @dataclass(frozen=True, slots=True)

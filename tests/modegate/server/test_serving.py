@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -33,6 +34,8 @@ async def refused(port: int) -> None:
         except ConnectionError:
             return
         writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
 
 
 def test_a_taken_port_is_told() -> None:
