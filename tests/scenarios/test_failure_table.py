@@ -146,6 +146,19 @@ async def test_a_request_over_the_limit_is_a_413(shared: World, speech: Speech, 
 
 
 @forms
+@modes
+async def test_a_head_over_the_limit_is_a_413(shared: World, speech: Speech, mode: str) -> None:
+    session = await shared.session(mode)
+    before = len(shared.up.requests)
+    path = f"/s/{session}/v1{PATHS[speech.name]}"
+    raw = post(path, asked(speech), *["X: " + "y" * 1000] * 140)
+    sight = Sight.of(await exchange(shared.patient.port, raw))
+    assert (sight.status, sight.ended) == (413, True)
+    assert "head of the request" in heard(speech, sight).error
+    assert len(shared.up.requests) == before
+
+
+@forms
 async def test_json_that_is_too_deep_is_a_400(shared: World, speech: Speech) -> None:
     deep = b"[" * 3000 + b"]" * 3000
     body = asked(speech).replace(b'"rename foo"', deep)

@@ -35,6 +35,9 @@ NEVER_REMOVED = frozenset(
 
 _UTF8 = re.compile(rb'[^;,]*;\s*charset="?utf-?8"?\s*', re.IGNORECASE)
 
+HEAD_LIMIT = 128 * 2**10
+"""Bytes of a request's path, query and lines; servers of model APIs take 8 to 64 KiB."""
+
 OUR_OWN = b"x-modegate-"
 """How the names of lines begin that are between a client and modegate."""
 

@@ -8,6 +8,9 @@ but httptools stops at the end of such a head and takes the body for what comes 
 request arrives without its body, and the body is read as a request of its own. So the head is
 given to the parser again without the offer, and the body then follows as ever.
 
+What is not body has a limit, as httptools would collect a head, or trailers, without end. A head that is
+whole by then is the app's to refuse, in the format of whoever sent it.
+
 At a shutdown uvicorn closes a connection on which nothing has arrived yet, and with it the request that it
 was just opened for. Here that request is still served, as the last of its connection.
 """
@@ -17,7 +20,7 @@ from __future__ import annotations
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from modegate.core.headers import is_upgrade
+from modegate.core.headers import HEAD_LIMIT, is_upgrade
 
 WEBSOCKET_PATH = "/acp"
 
@@ -36,6 +39,9 @@ class Http11Protocol(HttpToolsProtocol):
     _ending = False
     """The next request is the last."""
 
+    _bare = 0
+    """Bytes that came since the last piece of a body, or since the last request."""
+
     def shutdown(self) -> None:
         """Begin the end of the server."""
         if self.cycle is None:
@@ -51,11 +57,31 @@ class Http11Protocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Parse what came."""
         self._unset_keepalive_if_required()
+        self._bare += len(data)
         try:
             while data and not self._deaf:
                 data = self._feed(data)
         except httptools.HttpParserError:
             self.send_400_response("Invalid HTTP request received.")
+        if self._bare > HEAD_LIMIT and not self._deaf:
+            self._refuse_endless()
+
+    def _refuse_endless(self) -> None:
+        self._deaf = True
+        if self._is_answering():
+            self.transport.close()
+        else:
+            self.send_400_response(f"The head of the request is over {HEAD_LIMIT} bytes.")
+
+    def _is_answering(self) -> bool:
+        if self.cycle is None:
+            return False
+        return self.cycle.response_started and not self.cycle.response_complete
+
+    def on_body(self, body: bytes) -> None:
+        """Take a piece of a body."""
+        self._bare = 0
+        super().on_body(body)
 
     def _feed(self, data: bytes) -> bytes:
         """Parse, and give what is to be parsed next."""
@@ -86,6 +112,7 @@ class Http11Protocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """End the request, unless its head will come again."""
+        self._bare = 0
         if not (self.parser.should_upgrade() and self._is_ignorable()):
             super().on_message_complete()
 

@@ -128,10 +128,10 @@ class Step:
 
     async def _serve(self) -> None:
         scope = self._scope
+        self._check_length()
         endpoint = classify(scope["method"], scope["raw_path"])
         self._dialect = routed = dialect_of(endpoint, self._headers)
         self._report.endpoint = endpoint.kind
-        self._check_length()
         found = await self._identify(endpoint)
         if found.derived and endpoint.kind is Kind.STORED:
             found = replace(found, previous=fetching.name_of(endpoint.path))
@@ -176,6 +176,10 @@ class Step:
             )
 
     def _check_length(self) -> None:
+        size = len(self._scope["raw_path"]) + len(self._scope["query_string"])
+        size += sum(len(name) + len(value) for name, value in self._headers)
+        if size > lines.HEAD_LIMIT:
+            raise TooLarge(f"the head of the request is over {lines.HEAD_LIMIT} bytes")
         length = lines.get_one(self._headers, b"content-length")
         if length is not None and length.isdigit() and int(length) > self._policy.limits.body:
             raise TooLarge(

@@ -1,11 +1,13 @@
-"""Requests that offer an upgrade: their bodies arrive, and nothing follows a refused one."""
+"""Requests that offer an upgrade, and what follows a refused one; heads without end."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 
+from modegate.core.headers import HEAD_LIMIT
 from support.running import exchange
 from support.served import echo, served
 
@@ -65,3 +67,47 @@ async def test_what_is_no_request_is_refused(request_bytes: bytes) -> None:
     async with served(echo) as (port, _):
         raw = await exchange(port, request_bytes)
     assert raw.startswith(b"HTTP/1.1 400")
+
+
+TOP = b"POST /v1/x HTTP/1.1\r\nHost: localhost\r\n"
+LONG = b"y" * HEAD_LIMIT
+"""With what stands in front of it, just too much: all of it is read before it is refused."""
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"POST /" + LONG,
+        TOP + b"X: " + LONG,
+        TOP + LONG,
+        TOP + b"X: y\r\n" * (len(LONG) // 6),
+    ],
+    ids=["path", "value", "name", "lines"],
+)
+async def test_a_head_without_end_is_refused(request_bytes: bytes) -> None:
+    """Nothing more is taken of it, and nothing is collected meanwhile."""
+    async with served(echo) as (port, _):
+        raw = await exchange(port, request_bytes)
+    assert raw.startswith(b"HTTP/1.1 400")
+    assert str(HEAD_LIMIT).encode() in raw
+
+
+@pytest.mark.parametrize("begun", [b"0;", b"0\r\nX: "], ids=["extension", "trailer"])
+async def test_the_end_of_a_chunked_body_has_a_limit(begun: bytes) -> None:
+    """More than can be read at a time: the connection ends, maybe before all of it was sent."""
+    async with served(echo) as (port, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(TOP + b"Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n" + begun + LONG * 4)
+        with contextlib.suppress(ConnectionError):
+            assert not (await reader.read()).startswith(b"HTTP/1.1 200")
+        writer.close()
+
+
+async def test_the_limit_of_heads_is_none_of_bodies_or_connections() -> None:
+    """Each request begins anew, and a body may be as long as it likes."""
+    body = b"Content-Length: %d\r\n\r\n%b" % (len(LONG), LONG)
+    lines = b"X: " + b"y" * (HEAD_LIMIT // 2) + b"\r\n"
+    requests = (TOP + lines + body) * 3 + TOP + lines + b"Connection: close\r\n" + body
+    async with served(echo) as (port, _):
+        raw = await exchange(port, requests)
+    assert raw.count(b"proxy POST /v1/x %d" % len(LONG)) == 4
