@@ -117,6 +117,13 @@ CARRIED = frozenset(
 )
 """What no carrier may hold, beside the keys that decide about tools in the dialect itself."""
 
+ELSEWHERE = frozenset(
+    {"customtools", "functioncall", "functiondeclarations", "functions", "messages", "toolconfig"}
+)
+"""Keys of one API or another, as `spelling` gives them, from which servers that translate could take tools:
+refused where they are not this API's own."""
+
+_EMPTY = frozenset({b"null", b"[]", b"{}"})
 _RUNS = {spelling(key): name for key, name in PROVIDER_RUNS.items()}
 _KEEPS = {spelling(key): name for key, name in PROVIDER_KEEPS.items()}
 _TOOLS = {spelling(key) for key in CARRIED}
@@ -141,9 +148,16 @@ def refuse(request: Body, standing: Standing) -> None:
     Raises:
         BadRequest: naming the key or the model, and how a policy would allow it.
     """
-    tools = _TOOLS | {spelling(key) for key in request.TOOLS}
+    own = {spelling(key) for key in request.TOOLS}
+    tools = _TOOLS | own
+    foreign = ELSEWHERE - own
     for member in request.members:
         key = spelling(member.key)
+        if key in foreign and request.text(member.value) not in _EMPTY:
+            raise BadRequest(
+                f"the key {member.key!r} is not one of this API's, and in mode {standing.label!r} tools may "
+                "only stand in 'tools'"
+            )
         if key == "model" or key in _KEEPS or key in _CARRIERS:
             value = request.decode(member.value)
             _refuse_key(member.key, value, standing, _KEEPS)

@@ -162,3 +162,10 @@ def test_tools_inside_a_message_are_refused(key: str) -> None:
         request("read", messages=[USER, {"role": "system", "content": "", key: [tool("write")]}])
     )
     assert "messages[1] declares tools" in message
+
+
+@pytest.mark.parametrize("key", ["custom_tools", "functionDeclarations", "toolConfig"])
+def test_keys_of_another_api_that_declare_tools_are_refused(key: str) -> None:
+    """A server that translates could take them; empty they declare nothing."""
+    assert f"the key {key!r} is not one of this API's" in refused({**request("read"), key: [{}]})
+    assert key in sent({**request("read"), key: []})

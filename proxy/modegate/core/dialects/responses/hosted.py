@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from modegate.core.dialects.exits import inner
+from modegate.core.dialects.hosted import ELSEWHERE
 from modegate.core.dialects.responses.request import CARRIES_TOOLS, Item, ResponsesRequest
 from modegate.core.dialects.responses.tools import MCP, mcp_name
 from modegate.core.dialects.tools import spelling
@@ -19,11 +20,6 @@ ASKED = "mcp_approval_request"
 PROGRAMS = ToolName("programmatic_tool_calling")
 PROGRAM, PROGRAM_ENDED = "program", "program_output"
 
-ELSEWHERE = frozenset(
-    {"customtools", "functioncall", "functiondeclarations", "functions", "messages", "toolconfig"}
-)
-"""Keys of other APIs, as `spelling` gives them, that servers which translate could take tools from."""
-
 _APPROVAL_KEYS = frozenset({"type", "id", "approve", "approval_request_id", "reason"})
 _DECLARE = ELSEWHERE | {"tools"}
 
@@ -34,12 +30,6 @@ def refuse(request: ResponsesRequest, standing: Standing) -> None:
     Raises:
         BadRequest: naming what it is.
     """
-    for member in request.members:
-        if spelling(member.key) in ELSEWHERE and request.text(member.value) not in _EMPTY:
-            raise BadRequest(
-                f"the key {member.key!r} is not one of this API's, and in mode {standing.label!r} tools may "
-                "only stand in 'tools'"
-            )
     for number, item in enumerate(request.items):
         _refuse_tools(number, item, standing)
         if item.kind == APPROVES:
@@ -50,9 +40,6 @@ def refuse(request: ResponsesRequest, standing: Standing) -> None:
             f"with, which mode {standing.label!r} does not allow; leave it out, or allow the tool "
             f"{PROGRAMS!r} in policies.yaml"
         )
-
-
-_EMPTY = frozenset({b"null", b"[]", b"{}"})
 
 
 def _unended(request: ResponsesRequest) -> set[str]:

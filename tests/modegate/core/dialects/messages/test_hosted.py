@@ -209,3 +209,9 @@ def test_calls_that_are_over_stay_in_the_history(messages: list[Any]) -> None:
         **request("read", messages=messages),
         "system": SECTION,
     }
+
+
+@pytest.mark.parametrize("key", ["functions", "function_call", "custom_tools", "toolConfig"])
+def test_keys_of_another_api_that_declare_tools_are_refused(key: str) -> None:
+    """A gateway that translates this API could take them for the model's tools."""
+    assert f"the key {key!r} is not one of this API's" in refused(request("read", **{key: [{}]}))
