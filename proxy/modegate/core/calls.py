@@ -62,6 +62,9 @@ def arguments_hash(arguments: str) -> str:
 MAX_NAMES = 8
 """Names of one call; one with more is not read."""
 
+MAX_GLUED = 64
+"""Names of a call and of those that a client could take for it: each is held against every tool."""
+
 MAX_NAME = 1024
 MAX_ID = 64 * 1024
 """Characters; both are logged and stay in memory with the session. Providers take names of 128, but put a
@@ -134,6 +137,9 @@ class Gathered:
         # Where some client has other arguments in front of it, no condition can hold.
         arguments = [None] if self.ambiguous else self._parsed()
         names |= dict.fromkeys(name for call in glued for name in call.names)
+        if len(names) > MAX_GLUED:
+            self.odd = f"clients could give it over {MAX_GLUED} names"
+            return []
         readings = dict(names)
         if len(dict.fromkeys(self.names)) > 1:
             readings["".join(self.names)] = None

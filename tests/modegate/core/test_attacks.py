@@ -11,7 +11,7 @@ from typing import Any
 import brotli  # type: ignore[import-untyped]
 import pytest
 
-from modegate.core.calls import MAX_ID, MAX_NAME
+from modegate.core.calls import MAX_GLUED, MAX_ID, MAX_NAME
 from modegate.core.dialects.messages.answer import TOKENS
 from modegate.core.dialects.messages.stream import MessagesStreamReader
 from modegate.core.dialects.responses.unended import MAX_KEPT, Unended
@@ -30,6 +30,9 @@ from support.playbook import (
     call,
     chunk,
     frame,
+    mode,
+    piece,
+    policy,
     read_stream,
     request,
     said,
@@ -192,6 +195,18 @@ def test_ids_and_names_that_would_stay_in_memory_are_not_released(name: str, id_
     got = session.step(request("read", name), [stream(call(name, id_=id_)), said("ok")])
     assert read_stream(got.body)[0]["calls"] == {}
     assert all(len(str(event)) < MAX_ID for event in got.events)
+
+
+def test_calls_that_could_be_taken_for_one_another_have_few_names() -> None:
+    """Each name is held against every tool, for each call: a stream of many would take all the time."""
+    rules = policy(mode("plan", "mcp__*"))
+    pieces = [
+        piece(id=f"call_{number:09}", function={"name": f"mcp__{number}", "arguments": "{}"})
+        for number in range(100)
+    ]
+    got = Session(rules=rules).step(request("mcp__1", stream=True), [stream(*pieces)])
+    assert 0 < len(got.body.split(b'"name"')) - 1 <= MAX_GLUED
+    assert b"mcp__99" not in got.body.split(b"[modegate]")[0]
 
 
 # What says that text is to be read in another way than the gate has read it.
