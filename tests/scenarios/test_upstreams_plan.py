@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
+import json
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
+import zstandard
 
 from modegate.core.script import Turn
 from support.faults import (
     BROKEN,
     CODED,
     ENDED,
+    PATHS,
     READ,
     SAID,
     SECRET,
     TEXT,
     TRUNCATED,
     WRITE,
+    Sight,
     Wire,
     World,
     answering,
     ask,
+    asked,
     heard,
+    kind,
     told,
     world,
 )
+from support.playbook import said, text
 from support.raw_upstream import Act, Piece, Responder, chunk, head, whole
+from support.running import exchange, post
 from support.speech import Speech
 from support.speeches import SPEECHES
 
@@ -210,6 +220,69 @@ async def test_b116_errors_pass_unchanged(
     for name, value in lines:
         assert sight.header(name.lower()) == [value.encode()]
     assert len(shared.up.requests) == before + 1
+
+
+# Requests ----------------------------------------------------------------------------------------
+
+
+@forms
+@pytest.mark.parametrize("coding", ["gzip", "zstd"])
+async def test_b106_encoded_requests_are_read_and_sent_on_plain(
+    shared: World, coding: str, speech: Speech
+) -> None:
+    """What goes upstream is what the mode allows, and its lines say what it is."""
+    body = gzip.compress(asked(speech)) if coding == "gzip" else zstandard.compress(asked(speech))
+    shared.up.enqueue(answering(speech, ALLOWED, ENDED["with its length"], part=False))
+    path = f"/s/{await shared.session('plan')}/v1{PATHS[speech.name]}"
+    raw = post(path, body, f"Content-Encoding: {coding}")
+    answer = heard(speech, Sight.of(await exchange(shared.patient.port, raw)))
+    assert answer.names == ["read"]
+    sent = shared.up.requests[-1]
+    assert speech.api.tools(json.loads(sent.body)) == ["read", "grep"]
+    assert sent.header("content-encoding") == sent.header("transfer-encoding") == []
+    assert sent.header("content-length") == [str(len(sent.body)).encode()]
+
+
+@forms
+async def test_b121_the_query_is_the_clients_own(shared: World, speech: Speech) -> None:
+    query = "?beta=true&api-version=2024-10-21&x=a%20b&x=c+d&empty="
+    shared.up.enqueue(answering(speech, ALLOWED, ENDED["with its length"], part=False))
+    path = f"/s/{await shared.session('plan')}/v1{PATHS[speech.name]}{query}"
+    await exchange(shared.patient.port, post(path, asked(speech)))
+    assert shared.up.requests[-1].target == f"/v1{PATHS[speech.name]}{query}".encode()
+
+
+async def test_b120_large_bodies(shared: World) -> None:
+    """24 MB there and a line of 40 MB back, under the limits that are set where none is named."""
+    speech = SPEECHES[0]
+    words = "A" * 24_000_000
+    line = text("B" * 40_000_000)
+    shared.up.enqueue(whole(line + said(), headers=[kind(speech)]))
+    path = f"/s/{await shared.session('plan')}/v1/chat/completions"
+    raw = post(path, asked(speech).replace(b"rename foo", words.encode()))
+    sight = Sight.of(await exchange(shared.patient.port, raw))
+    assert (sight.status, sight.body == line + said()) == (200, True)
+    assert shared.up.requests[-1].body.count(b"A") >= len(words)
+    shared.up.requests.clear()
+
+
+async def test_b114_signs_of_life_pass_while_the_model_thinks(shared: World) -> None:
+    """Comments of the upstream reach the client one by one, long before there is an answer."""
+    speech, ping = SPEECHES[0], b": ping\n\n"
+    pauses = [asyncio.Event() for _ in range(3)]
+    top = head(200, [kind(speech), ("Transfer-Encoding", "chunked")])
+    thinking = [piece for pause in pauses for piece in (chunk(ping), pause)]
+    shared.up.enqueue([top, *thinking, chunk(said()), b"0\r\n\r\n"])
+    path = f"/s/{await shared.session('plan')}/v1/chat/completions"
+    reader, writer = await asyncio.open_connection("127.0.0.1", shared.patient.port)
+    writer.write(post(path, asked(speech)))
+    came = b""
+    for pause in pauses:
+        came += await reader.readuntil(ping)
+        pause.set()
+    sight = Sight.of(came + await reader.read())
+    assert (sight.body, sight.ended) == (ping * 3 + said(), True)
+    writer.close()
 
 
 Say = Sequence[Piece] | Responder

@@ -91,20 +91,15 @@ class Sight:
 
 
 def _unchunked(data: bytes) -> tuple[bytes, bool]:
-    body = bytearray()
-    while data:
-        size, mark, data = data.partition(b"\r\n")
-        if not mark:
-            break
-        length = int(size, 16)
-        if not length:
-            assert data == b"\r\n"
+    body, at = bytearray(), 0
+    while (line := data.find(b"\r\n", at)) > 0:
+        size, at = int(data[at:line], 16), line + 2
+        if not size:
+            assert data[at:] == b"\r\n"
             return bytes(body), True
-        body += data[:length]
-        if len(data) < length + 2:
-            break
-        assert data[length : length + 2] == b"\r\n"
-        data = data[length + 2 :]
+        body += data[at : at + size]
+        at += size + 2
+        assert data[at - 2 : at] in (b"\r\n", b"\r", b""), "a chunk without its end"
     return bytes(body), False
 
 
