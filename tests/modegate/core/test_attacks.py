@@ -15,6 +15,7 @@ from modegate.core.calls import MAX_GLUED, MAX_ID, MAX_NAME
 from modegate.core.dialects.messages.answer import TOKENS
 from modegate.core.dialects.messages.stream import MessagesStreamReader
 from modegate.core.dialects.responses.unended import MAX_KEPT, Unended
+from modegate.core.dialects.strict import MAX_VALUES
 from modegate.core.exchange import MAX_DECODED
 from modegate.core.headers import as_utf8
 from modegate.core.sse import encode, parse
@@ -137,10 +138,10 @@ def test_an_item_of_an_unknown_type_is_also_judged_by_the_name_that_it_bears(
 # Some hundred bytes that stand for gigabytes.
 
 
-@pytest.mark.parametrize("size", [MAX_DECODED, MAX_DECODED * 8])
-def test_a_compressed_stream_brings_no_more_than_a_limit_at_once(size: int) -> None:
+def test_a_compressed_stream_brings_no_more_than_a_limit_at_once() -> None:
     compressor = brotli.Compressor()
-    body = b"".join(compressor.process(b": " + bytes(2**20 - 2)) for _ in range(size // 2**20 + 1))
+    pieces = range(MAX_DECODED // 2**20 + 1)
+    body = b"".join(compressor.process(b": " + bytes(2**20 - 2)) for _ in pieces)
     lines = [*STREAM, (b"content-encoding", b"br")]
     got = step(Reply(body + compressor.finish(), lines))
     assert got.finish is not None
@@ -159,6 +160,22 @@ def test_a_compressed_stream_may_be_longer_than_what_it_brings_at_once() -> None
         cut=lambda whole: (whole[at : at + 64] for at in range(0, len(whole), 64)),
     )
     assert got.body == body
+
+
+@pytest.mark.parametrize("value", [b"{}", b"[]", b"1"], ids=str)
+def test_a_body_of_values_alone_is_not_read(value: bytes) -> None:
+    """It costs some hundred times its length, and seconds."""
+    values = b",".join([value] * (MAX_VALUES + 1))
+    start, end = answer({"content": "a"}).body.split(b'"a"')
+    got = step(Reply(start + b"[" + values + b"]" + end, list(JSON)))
+    assert got.finish is not None
+    assert got.finish.outcome == "answer_unreadable"
+
+
+def test_a_large_body_of_words_is_read() -> None:
+    words = json.dumps("some code { [ , " * 200_000)[1:-1]
+    got = step(answer({"content": words}, "stop"))
+    assert got.json["choices"][0]["message"]["content"] == words
 
 
 # What grows with a stream that never ends.

@@ -18,6 +18,11 @@ from modegate.core.spans import without_lone_surrogates
 MAX_DEPTH = 100
 """Nesting of what is read strictly; answers need about ten."""
 
+LARGE = 2**20
+MAX_VALUES = 4_000_000
+"""Signs that part values, in what is `LARGE`: each costs time and memory, which a body of the length that is
+allowed (`limits.body`) would take all of. Some thousand tokens with twenty `logprobs` each have a million."""
+
 _CALL_LIKE = frozenset({"toolcalls", "toolcall", "functioncall", "functioncalls"})
 _decode = msgspec.json.Decoder().decode
 
@@ -28,6 +33,8 @@ def decode_object(data: bytes) -> dict[str, Any]:
     Raises:
         AnswerUnreadable: it is none.
     """
+    if len(data) > LARGE and sum(map(data.count, (b"{", b"[", b","))) > MAX_VALUES:
+        raise AnswerUnreadable("the upstream sent JSON of more values than an answer can have")
     try:
         value = _decode(without_lone_surrogates(data))
     except (msgspec.MsgspecError, RecursionError) as error:
