@@ -34,7 +34,8 @@ class UpstreamAnswer(Protocol):
         """Give the body as it comes.
 
         Raises:
-            UpstreamFailed: it broke off.
+            UpstreamFailed: it broke off: an end without what its framing promised is none.
+            UpstreamTimeout: nothing came for too long.
         """
         ...
 
@@ -47,10 +48,14 @@ class Upstream(Protocol):
     """Whoever answers model requests."""
 
     async def send(self, request: UpstreamRequest) -> UpstreamAnswer:
-        """Send a request and give its answer once the head is there.
+        """Send a request and give its answer once the head is there, whatever its status.
+
+        A request of which a byte was sent is never sent again, redirects are not followed, interim answers
+        are passed over, and what comes behind an answer is never taken for the next one.
 
         Raises:
-            UpstreamFailed: no connection, or no answer.
+            UpstreamFailed: no connection, or no answer; what the body raises while it is sent comes as it is.
+            UpstreamTimeout: none in time.
         """
         ...
 

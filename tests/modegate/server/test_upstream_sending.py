@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from modegate.core.errors import TooLarge
 from modegate.server.upstream import UpstreamRequest
 from support.raw_upstream import RawUpstream, head, whole
 from support.upstreams import Dial, get, pieces, post, read
@@ -129,3 +130,17 @@ async def test_b120_a_body_of_24_mb_arrives_whole(dial: Dial) -> None:
     async with RawUpstream() as raw, dial(raw.base_url) as upstream:
         await read(await upstream.send(post(body)))
     assert raw.requests[0].raw_body == body
+
+
+async def test_b120_what_a_body_raises_while_it_is_sent_comes_as_it_is(dial: Dial) -> None:
+    """A client's body that turns out to be too large is no failure of the upstream."""
+
+    async def growing() -> AsyncIterator[bytes]:
+        yield b"begun"
+        raise TooLarge("over the limit")
+
+    async with RawUpstream() as raw, dial(raw.base_url) as upstream:
+        with pytest.raises(TooLarge, match="over the limit"):
+            await upstream.send(post(growing()))
+        await raw.gone()
+    assert raw.requests == []
