@@ -65,6 +65,22 @@ def check_objects(data: bytes, look: Callable[[dict[str, Any]], None] | None = N
         raise AnswerUnreadable(f"the upstream sent what is not JSON: {error}") from error
 
 
+def objects_in(value: dict[str, Any], key: str, most: int) -> list[dict[str, Any]]:
+    """Give a list of objects, at most so many; empty where it is absent or null.
+
+    Raises:
+        AnswerUnreadable: it is something else, or longer.
+    """
+    found = value.get(key)
+    if found is None:
+        return []
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise AnswerUnreadable(f"the upstream's {key!r} is not a list of objects")
+    if len(found) > most:
+        raise AnswerUnreadable(f"the upstream's {key!r} holds over {most} objects")
+    return found
+
+
 def spells_calls(key: str) -> bool:
     """Tell whether a key looks like one under which some API holds calls."""
     return key.casefold().replace("_", "").replace("-", "") in _CALL_LIKE

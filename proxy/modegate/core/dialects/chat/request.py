@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from modegate.core.dialects.body import Body
-from modegate.core.dialects.texts import content_text
+from modegate.core.dialects.conversation import Conversation
 
 TOOL_KEYS = frozenset(
     {"messages", "tools", "tool_choice", "functions", "function_call", "parallel_tool_calls"}
@@ -16,7 +15,7 @@ TOOL_KEYS = frozenset(
 GATED_KEYS = TOOL_KEYS | {"model", "stream", "n"}
 
 
-class ChatRequest(Body):
+class ChatRequest(Conversation):
     """One request; `messages`, `tools` and `functions` are lists of objects."""
 
     TOOLS = TOOL_KEYS
@@ -37,19 +36,6 @@ class ChatRequest(Body):
     def declares_tools(self) -> bool:
         """Whether it declares any."""
         return bool(self.tools or self.functions)
-
-    @cached_property
-    def first_user_text(self) -> str:
-        """The first user message's text."""
-        for span in self.messages:
-            if self.role(span) == "user":
-                return content_text(self.decode(span).get("content"))
-        return ""
-
-    @cached_property
-    def history(self) -> list[dict[str, Any]]:
-        """All messages decoded; only for what needs the whole history."""
-        return [self.decode(span) for span in self.messages]
 
     @cached_property
     def call_ids(self) -> frozenset[str]:

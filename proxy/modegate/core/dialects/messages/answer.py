@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from modegate.core.dialects.strict import MAX_DEPTH, check_objects, decode_object
+from modegate.core.dialects.strict import MAX_DEPTH, check_objects, decode_object, objects_in
 from modegate.core.dialects.tools import spelling
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.spans import (
@@ -149,14 +149,7 @@ def blocks_of(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     Raises:
         AnswerUnreadable: they are not a list of objects, or too many.
     """
-    content = message.get("content")
-    if content is None:
-        return []
-    if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
-        raise AnswerUnreadable("the upstream's 'content' is not a list of blocks")
-    if len(content) > MAX_BLOCKS:
-        raise AnswerUnreadable(f"the upstream sent over {MAX_BLOCKS} blocks")
-    return content
+    return objects_in(dict(message), "content", MAX_BLOCKS)
 
 
 def _check(

@@ -5,10 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from modegate.core.dialects.body import Body
+from modegate.core.dialects.conversation import Conversation
 from modegate.core.dialects.messages import changes
 from modegate.core.dialects.messages.tools import ESCAPES, Tool, read_tool
-from modegate.core.dialects.texts import content_text
 from modegate.core.spans import Span
 
 TOOL_KEYS = frozenset({"messages", "tools", "tool_choice", "mcp_servers"})
@@ -20,7 +19,7 @@ CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 """Types of blocks that are calls."""
 
 
-class MessagesRequest(Body):
+class MessagesRequest(Conversation):
     """One request; `messages`, `tools` and `servers` are lists of objects."""
 
     TOOLS = TOOL_KEYS
@@ -72,19 +71,6 @@ class MessagesRequest(Body):
     def declares_tools(self) -> bool:
         """Whether it declares any."""
         return bool(self.tools or self.inline)
-
-    @cached_property
-    def first_user_text(self) -> str:
-        """The first user message's text."""
-        for span in self.messages:
-            if self.role(span) == "user":
-                return content_text(self.decode(span).get("content"))
-        return ""
-
-    @cached_property
-    def history(self) -> list[dict[str, Any]]:
-        """All messages decoded; only for what needs the whole history."""
-        return [self.decode(span) for span in self.messages]
 
     @cached_property
     def call_ids(self) -> frozenset[str]:

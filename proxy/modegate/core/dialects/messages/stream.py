@@ -60,10 +60,6 @@ class MessagesStreamReader:
 
     def read(self, frame: Frame) -> list[Part]:
         """Read one frame and give its part."""
-        if frame.odd:
-            raise AnswerUnreadable(
-                "the upstream sent a frame that clients could read in different ways"
-            )
         data = frame.data.strip() if frame.data is not None else b""
         if not data:
             return _part(MessagesFrame(frame.raw), Kind.TAIL)

@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from modegate.core.dialects.strict import MAX_DEPTH, check_objects, decode_object, spells_calls
+from modegate.core.dialects.strict import (
+    MAX_DEPTH,
+    check_objects,
+    decode_object,
+    objects_in,
+    spells_calls,
+)
 from modegate.core.dialects.tools import spelling
 from modegate.core.errors import AnswerUnreadable
 
@@ -173,14 +179,7 @@ def items_of(response: dict[str, Any]) -> list[dict[str, Any]]:
     Raises:
         AnswerUnreadable: they are not a list of objects, or too many.
     """
-    output = response.get("output")
-    if output is None:
-        return []
-    if not isinstance(output, list) or not all(isinstance(item, dict) for item in output):
-        raise AnswerUnreadable("the upstream's 'output' is not a list of objects")
-    if len(output) > MAX_ITEMS:
-        raise AnswerUnreadable(f"the upstream sent over {MAX_ITEMS} items")
-    return output
+    return objects_in(response, "output", MAX_ITEMS)
 
 
 def text_in(event: dict[str, Any], key: str) -> str:

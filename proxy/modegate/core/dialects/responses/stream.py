@@ -53,10 +53,6 @@ class ResponsesStreamReader:
 
     def read(self, frame: Frame) -> list[Part]:
         """Read one frame and give its parts."""
-        if frame.odd:
-            raise AnswerUnreadable(
-                "the upstream sent a frame that clients could read in different ways"
-            )
         data = frame.data.strip() if frame.data is not None else b""
         if not data:
             return _sole(EventFrame(frame.raw, b""), Kind.LIVE)
