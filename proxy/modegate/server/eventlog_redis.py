@@ -348,10 +348,18 @@ class RedisLog:
 
 @contextmanager
 def _reported(what: str) -> Iterator[None]:
+    """Tell of a failure in our words, and of a cancellation that was lost within.
+
+    redis-py sends by `asyncio.wait_for`, and that of Python 3.11 drops a cancellation which comes in the turn
+    in which the sending is done: a step whose client has gone would wait for its upstream for ever.
+    """
     try:
         yield
     except (RedisError, OSError) as error:
         raise LogUnavailable(f"the event log cannot be {what}: {error}") from error
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 def _seq(stream_id: bytes) -> Seq:

@@ -112,6 +112,25 @@ async def test_a_cancelled_read_does_not_give_its_answer_to_the_next(
     assert (await log.changes(None)).position.partition(" ")[2] == position.partition(" ")[2]
 
 
+async def test_a_cancellation_is_never_lost(log: RedisLog) -> None:
+    """Neither in the turn of the loop in which a command has just been sent: the step would live on."""
+    await log.append(S, [mode_set("plan")])
+    position = (await log.changes(None)).position
+
+    async def step() -> None:
+        await log.changes(position)
+        await log.read(S)
+        await asyncio.Event().wait()
+
+    for turns in range(60):
+        task = asyncio.ensure_future(step())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task], timeout=5)
+        assert task.cancelled(), turns
+
+
 async def test_a_reconnect_is_a_gap(server: RedisServer, log: RedisLog, raw: Any) -> None:
     await log.append(S, [mode_set("plan")])
     position = (await log.changes(None)).position
