@@ -11,13 +11,14 @@ import select
 import ssl
 import weakref
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import yarl
+from aiohttp.client_proto import ResponseHandler
 
 from modegate.core.errors import BadRequest, ModegateError, UpstreamFailed
 from modegate.core.headers import Headers, end_to_end, get_all, replace, request_headers
@@ -218,7 +219,7 @@ def _ends_with_its_connection(response: aiohttp.ClientResponse) -> Iterator[None
 
 
 def _look_at(closed: asyncio.Future[None]) -> None:
-    if not closed.cancelled():
+    with suppress(asyncio.CancelledError):
         closed.exception()
 
 
@@ -244,25 +245,25 @@ class _Connector(aiohttp.TCPConnector):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._used: weakref.WeakSet[object] = weakref.WeakSet()
+        self._used: weakref.WeakSet[ResponseHandler] = weakref.WeakSet()
 
     async def connect(self, *request: Any, **more: Any) -> aiohttp.connector.Connection:
         """Give a new connection, or a kept one that is as it was left."""
         while True:
             connection = await super().connect(*request, **more)
-            protocol = connection.protocol
-            if protocol is None or protocol not in self._used:
-                self._used.add(protocol)
-                return connection
-            if not protocol.should_close and not _readable(connection.transport):
+            protocol = cast(ResponseHandler, connection.protocol)  # None only once it was let go
+            new = protocol not in self._used
+            self._used.add(protocol)
+            if new or not (protocol.should_close or _readable(protocol)):
                 return connection
             connection.close()
 
 
-def _readable(transport: asyncio.Transport | None) -> bool:
+def _readable(protocol: ResponseHandler) -> bool:
     """Tell whether bytes, or the end, have come that the loop has not seen yet."""
-    if transport is None:
-        return True
+    transport = cast(
+        asyncio.Transport, protocol.transport
+    )  # None only once the loop has seen its end
     watch = select.poll()
     watch.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
     return bool(watch.poll(0))

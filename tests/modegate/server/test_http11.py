@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 
 import pytest
+from starlette.types import Receive, Scope, Send
 
 from modegate.core.headers import HEAD_LIMIT
 from support.running import exchange
@@ -100,6 +101,24 @@ async def test_the_end_of_a_chunked_body_has_a_limit(begun: bytes) -> None:
         writer.write(TOP + b"Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n" + begun + LONG * 4)
         with contextlib.suppress(ConnectionError):
             assert not (await reader.read()).startswith(b"HTTP/1.1 200")
+        writer.close()
+
+
+async def test_an_answer_that_has_begun_is_cut_and_not_spoilt() -> None:
+    """No second answer is written into it."""
+
+    async def early(_scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"begun", "more_body": True})
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    async with served(early) as (port, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(TOP + b"Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n")
+        await reader.readuntil(b"begun")
+        writer.write(b"0;" + LONG)
+        assert b"HTTP/1.1" not in await reader.read()
         writer.close()
 
 
