@@ -206,16 +206,16 @@ def _ends_with_its_connection(response: aiohttp.ClientResponse) -> Iterator[None
     closed = connection.protocol.closed
     if closed is None:
         lost()
-        yield
-        return
-    # One that nobody looks at would be complained about in the log.
-    closed.remove_done_callback(_look_at)
-    closed.add_done_callback(_look_at)
-    closed.add_done_callback(lost)
+    else:
+        # One that nobody looks at would be complained about in the log.
+        closed.remove_done_callback(_look_at)
+        closed.add_done_callback(_look_at)
+        closed.add_done_callback(lost)
     try:
         yield
     finally:
-        closed.remove_done_callback(lost)
+        if closed is not None:
+            closed.remove_done_callback(lost)
 
 
 def _look_at(closed: asyncio.Future[None]) -> None:
