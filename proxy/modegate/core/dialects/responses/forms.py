@@ -25,6 +25,7 @@ class Forms:
         self._call = call
         self._commands: dict[int, list[str]] = {}
         self._first = first
+        self._named: list[Any] = []
         self._pieces: list[str] = []
         self._whole: list[str] = []
         call.pieces = []
@@ -36,9 +37,8 @@ class Forms:
             self._pieces.append(answer.text_in(value, "delta"))
         elif begins and kind == f"{begins}.done":
             self._whole.append(answer.text_in(value, key))
-            name = value.get("name")
-            if name is not None and name not in (self._call.plain, *self._call.names):
-                self._call.odd = "its forms have different names"
+            if value.get("name") is not None:
+                self._named.append(value["name"])
         elif self._call.type == "shell_call" and kind.startswith(COMMAND):
             self._command(kind, value)
         elif self._call.type in PIECES or not self._call.ran:
@@ -73,7 +73,13 @@ class Forms:
         said = [form for form in forms if form]
         if not all(same_arguments(call, form, arguments) for form in said):
             call.odd = "its forms have different arguments"
-        if (last.names, last.ran) != (call.names, call.ran):
+        if not call.names:
+            # Announced without a name (B060): who goes by that has nothing to run.
+            call.names, call.plain = last.names, last.plain
+        known = (last.plain, *last.names)
+        if (last.names, last.ran) != (call.names, call.ran) or any(
+            n not in known for n in self._named
+        ):
             call.odd = "its forms have different names"
         if last.id != call.id and not call.ran:
             call.odd = "its forms have different ids"

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from modegate.core.dialects.base import MAX_TEXT, Kind
 from modegate.core.dialects.messages import answer
+from modegate.core.dialects.messages.dialect import MessagesDialect
 from modegate.core.dialects.messages.stream import MessagesStreamReader
 from modegate.core.dialects.messages.write import MessagesStreamWriter
+from modegate.core.effects import Finish, ReadState, SendBytes
 from modegate.core.errors import AnswerUnreadable
+from modegate.core.exchange import Exchange, StepRequest
+from modegate.core.ids import StepId
 from modegate.core.policy import Limits
 from modegate.core.sse import FrameReader
 from support.message_frames import (
@@ -31,7 +36,7 @@ from support.message_frames import (
     use,
 )
 from support.messages import request
-from support.playbook import Got, bytewise, cut_at, mode, policy
+from support.playbook import STREAM, Got, bytewise, cut_at, mode, policy
 from support.speech import Heard
 from support.speech_messages import MessagesApi
 
@@ -414,3 +419,19 @@ def test_calls_are_counted() -> None:
     many = b"".join(use(at, "read", id_=f"toolu_{at:06}") for at in range(answer.MAX_CALLS + 1))
     got = step(stream(many))
     assert b"too many blocks" in got.body
+
+
+def test_b075_the_end_reaches_the_client_while_the_upstream_keeps_the_connection_open() -> None:
+    """With it the call that was held: nothing waits for the end of the bytes, which may never come."""
+    body = stream(use(0, "read", '{"path":"a"}', id_="toolu_read_1"))
+    asked = json.dumps(ASK).encode()
+    exchange = Exchange(MessagesDialect(), StepRequest(StepId("0" * 20), [], asked, asked))
+    one = session()
+    exchange.begin(one.standing())
+    exchange.upstream_head(200, list(STREAM))
+    effects = exchange.upstream_data(body)
+    while any(isinstance(effect, ReadState) for effect in effects):
+        effects = [*effects[:-1], *exchange.state(one.standing())]
+    sent = b"".join(effect.data for effect in effects if isinstance(effect, SendBytes))
+    assert sent == body
+    assert isinstance(effects[-1], Finish)

@@ -78,8 +78,6 @@ ODD: dict[str, list[Any]] = {
         added(READ, 0) | {"item": READ | {"arguments": '{"path":"SECRET"}'}}, done(READ, 0)],
     "arguments twice": [added(READ, 0) | {"item": READ}, *inside(READ, 0), done(READ, 0)],
     "pieces that its end leaves out": [*item_events(READ, 0)[:-1], done(READ | {"arguments": ""}, 0)],
-    "no name when it is announced": [
-        added({key: value for key, value in READ.items() if key != "name"}, 0), done(READ, 0)],
     "another name where its arguments are whole": [
         added(READ, 0), *inside(READ, 0)[:-1],
         inside(READ, 0)[-1] | {"name": "write"}, done(READ, 0)],
