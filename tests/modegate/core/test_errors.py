@@ -15,6 +15,7 @@ STATUSES: dict[type[ModegateError], tuple[int, str]] = {
     errors.BadRequest: (400, "bad_request"),
     errors.BadSession: (400, "bad_session"),
     errors.EndpointNotGated: (400, "endpoint_not_gated"),
+    errors.HostNotAllowed: (400, "host_not_allowed"),
     errors.ModeGone: (400, "mode_gone"),
     errors.SessionUnreadable: (400, "session_unreadable"),
     errors.TooLarge: (413, "too_large"),
