@@ -176,7 +176,11 @@ def test_a_bad_policy_ends_the_unit_for_good(tmp_path: Path) -> None:
     """With the status for which it is not started again."""
     bad = tmp_path / "policies.yaml"
     bad.write_text("modes: 7\n", encoding="utf-8")
-    environment = {"MODEGATE_POLICIES": str(bad), "MODEGATE_STATE_DIR": str(tmp_path)}
+    environment = {
+        "MODEGATE_POLICIES": str(bad),
+        "MODEGATE_STATE_DIR": str(tmp_path),
+        "MODEGATE_PORT": str(free_port()),
+    }
     command = [str(Path(sys.prefix) / "bin" / "modegate"), "serve"]
     done = subprocess.run(command, env=environment, capture_output=True)
     assert [str(done.returncode)] == directive("RestartPreventExitStatus")

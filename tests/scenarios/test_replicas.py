@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 import pytest
 
+from modegate.core.errors import DialectName
 from modegate.core.script import ScriptedCall, Turn
 from support.nginx import Front, nginx
 from support.raw_upstream import PATIENCE, RawUpstream, Received, chunked, whole
@@ -83,7 +84,11 @@ class Model:
         self.shown[section] += 1
 
 
-PATHS = {"chat": b"/chat/completions", "responses": b"/responses", "messages": b"/messages"}
+PATHS: dict[DialectName, bytes] = {
+    "chat": b"/chat/completions",
+    "responses": b"/responses",
+    "messages": b"/messages",
+}
 
 
 def turn(asked: Any) -> Turn:
