@@ -78,7 +78,7 @@ def approve(client: ControlClient, approval: str, option: str | None, as_json: b
 @click.option("--reason", default="", help="What the model is told.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def reject(client: ControlClient, approval: str, reason: str, as_json: bool) -> None:
-    """Reject a plan or a call; the model is told the reason and may try again.
+    """Reject a plan or a call; the model is told the reason and may try again, if it still waits.
 
     \b
     Example: modegate reject mg-perm-5f3a --reason "keep the old API"

@@ -14,6 +14,7 @@ import click
 if TYPE_CHECKING:
     import httpx
 
+UNAUTHORIZED = 401
 SILENCE_S = 30.0
 """The proxy sends a comment every 10 s, so a stream that is silent for longer is dead."""
 
@@ -164,6 +165,11 @@ def _checked(answer: httpx.Response) -> httpx.Response:
         return answer
     from modegate.server.printable import printable
 
+    if answer.status_code == UNAUTHORIZED:
+        raise click.ClickException(
+            "the proxy does not know this token, or got none; set MODEGATE_CONTROL_TOKEN, or name the "
+            "proxy's state folder with --state-dir"
+        )
     try:
         message = answer.json()["error"]["message"]
     except (ValueError, KeyError, TypeError):

@@ -133,7 +133,8 @@ class LevelNeeded(ModegateError):
     def __init__(self, what: str, needed: str, token: str, level: str) -> None:
         """Say what cannot be done, what it needs, and what there is."""
         super().__init__(
-            f"{what} needs a token of level {needed!r}; the token {token!r} has level {level!r}"
+            # As plain text: levels are members of an enumeration.
+            f"{what} needs a token of level '{needed}'; the token {token!r} has level '{level}'"
         )
         self.needed = needed
 
