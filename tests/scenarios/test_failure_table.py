@@ -279,5 +279,6 @@ async def test_an_exception_in_default_mode_is_a_500(
     monkeypatch.setattr(HttpUpstream, "send", fail)
     sight = await ask(shared.patient, speech, await shared.session())
     assert (sight.status, sight.ended) == (500, True)
-    (record,) = caplog.records
+    # Beside the line of the step, where another test has let such lines be written.
+    (record,) = [one for one in caplog.records if one.levelno >= logging.ERROR]
     assert record.getMessage().split()[1] in heard(speech, sight).error
