@@ -179,12 +179,13 @@ async def _take_queued(sockets: Sequence[socket.socket]) -> None:
     with selectors.DefaultSelector() as selector:
         for one in sockets:
             selector.register(one, selectors.EVENT_READ)
+        empty = False
         for _ in range(BACKLOG):
-            if not selector.select(0):
-                break
+            before, empty = empty, not selector.select(0)
+            if before and empty:
+                # Whatever was taken has become a connection, and nothing has come in the meantime.
+                return
             await asyncio.sleep(0)
-    # What was taken last becomes a connection only now; a server that is closed would not let it.
-    await asyncio.sleep(0)
 
 
 @dataclass(frozen=True, slots=True)
