@@ -25,7 +25,7 @@ MODES = ("default", "plan")
 
 EXAMPLES = """\
 examples:
-  make agents                                       everything, in about six minutes
+  make agents                                       everything, in about fifteen minutes
   make agents ARGS="--only opencode"                one agent
   make agents ARGS="--only qwen --mode plan --story parallel --keep"
 """
