@@ -67,7 +67,7 @@ bench: $(BIN)/pytest ## Measure added latency and throughput as ratios to nginx 
 	$(BIN)/python bench/run.py $(ARGS)
 
 .PHONY: soak
-soak: $(BIN)/pytest ## Run two replicas through ten bad minutes (ARGS="--seconds 180")
+soak: $(BIN)/pytest ## Break everything for ten minutes and check what was left (ARGS="--seconds 180")
 	scripts/needs nginx redis-server
 	$(BIN)/python scripts/soak/run.py $(ARGS)
 

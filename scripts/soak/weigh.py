@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
-from agents import Book
 
 from support.replicas import Replica
 
@@ -69,29 +68,3 @@ async def counted(replica: Replica, http: httpx.AsyncClient) -> dict[str, float]
         key = f"{name.removesuffix('_total')} {label}".strip()
         found[key] = found.get(key, 0) + float(value)
     return found
-
-
-async def lost(replica: Replica, book: Book) -> tuple[int, list[str]]:
-    """Look in the log for each mode that was acknowledged; give how many events it has, and what is wrong."""
-    wrong, count = [], 0
-    for session, modes in book.acknowledged.items():
-        events: list[dict[str, object]] = []
-        while True:
-            after = events[-1]["seq"] if events else 0
-            path = f"/sessions/{session}/events?after={after}"
-            page = (await replica.control("GET", path)).json()["events"]
-            if not page:
-                break
-            events += page
-        count += len(events)
-        if [event["seq"] for event in events] != list(range(1, len(events) + 1)):
-            wrong.append(f"{session}: its seqs have holes")
-        logged = {
-            (event["seq"], event["data"]["mode"])  # type: ignore[index]
-            for event in events
-            if event["type"] == "mode/set"
-        }
-        wrong += [
-            f"{session}: {one} was acknowledged and is gone" for one in modes if one not in logged
-        ]
-    return count, wrong
