@@ -52,6 +52,7 @@ class Asking:
         self._placed: notices.Placed = {}
         self._owed: list[NoticeGiven] = []
         self._mapped: AnswerMapped | None = None
+        self._chain = keeping.Chain()
 
     def read(self, standing: Standing) -> tuple[str, ...]:
         """Read the request and give the stored bodies that belong into its history.
@@ -61,6 +62,7 @@ class Asking:
         """
         try:
             self._request = self._base = self._dialect.read(self._step.decoded)
+            self._chain = keeping.chain(self._dialect, self._request, standing.state)
             self._look_back(standing)
         except BadRequest:
             if standing.gated:
@@ -82,9 +84,10 @@ class Asking:
         self._found = transcript.match(items, state.withheld)
         if not tells:
             return
-        given = notices.due(standing, self.lane, items)
+        origin = self._chain.origin
+        given = notices.due(standing, self.lane, items, origin)
         self._owed = [given] if given else []
-        self._placed = notices.place(items, (*state.notices, *self._owed), self.lane)
+        self._placed = notices.place(items, (*state.notices, *self._owed), self.lane, origin)
 
     def restore(self, stored: Mapping[str, bytes]) -> None:
         """Put back what is still stored, and the notices."""
@@ -101,7 +104,7 @@ class Asking:
 
     def taken(self) -> list[Effect]:
         """Log that the provider has taken the request, where something was owed that it keeps now."""
-        events = keeping.settled(self._step.step, self.kept, self._mapped)
+        events = keeping.settled(self.kept, self._mapped)
         self._mapped = None
         return [Append(events)] if events else []
 
@@ -163,18 +166,22 @@ class Asking:
     @cached_property
     def lane(self) -> Lane:
         """The stream of like requests that this one belongs to."""
-        return lane(
-            self._dialect.name,
-            self._request.declares_tools,
-            self._request.first_user_text,
-            self._step.headers,
-        )
+        return self._lane(has_tools=self._request.declares_tools)
+
+    @property
+    def lane_with_tools(self) -> Lane:
+        """The lane of requests that go on from here and declare tools."""
+        return self._lane(has_tools=True)
+
+    def _lane(self, *, has_tools: bool) -> Lane:
+        first = self._request.first_user_text
+        return lane(self._dialect.name, has_tools, first, self._step.headers, self._chain.lane)
 
     @property
     def end(self) -> str:
-        """Where the agent's history ends: number of items and key of the last."""
+        """Where the agent's history ends: what it goes on from, number of items and key of the last."""
         key, size = self.place
-        return f"{size}:{key}"
+        return f"{self._chain.origin}{size}:{key}"
 
     def moved_on(self, standing: Standing) -> list[Effect]:
         """Close the lane's detached questions where its user goes on with a new message."""

@@ -13,19 +13,21 @@ from modegate.core.effects import StoreBlobs
 from modegate.core.events import AnswerMapped, TurnWithheld
 from modegate.core.hop import HopAnswer, StreamedHop, WholeHop
 from modegate.core.ids import StepId
-from modegate.core.keeping import Naming, changes
+from modegate.core.keeping import Naming
 from modegate.core.transcript import Recording
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The rest of an answer, and what must be durable before it goes."""
+    """The rest of an answer, and what must be durable before it goes.
+
+    A client may go on from the answer as soon as it has it, so that also the event that only makes it known
+    is waited for.
+    """
 
     body: bytes
     events: tuple[TurnWithheld | AnswerMapped, ...]
     store: StoreBlobs | None
-    durable: bool
-    """Whether the rest depends on the events; those that only make an answer known may follow in a batch."""
 
 
 class Closing:
@@ -142,9 +144,8 @@ class Closing:
     def _seal(self, body: bytes, events: Sequence[TurnWithheld | AnswerMapped]) -> End:
         blobs = {ref: b for one in self._recordings.values() for ref, b in one.blobs.items()}
         withheld = [event for event in events if isinstance(event, TurnWithheld)]
-        durable = any(isinstance(event, TurnWithheld) or changes(event) for event in events)
         store = StoreBlobs(blobs) if blobs and withheld else None
-        return End(body, tuple(events), store, durable)
+        return End(body, tuple(events), store)
 
     def _whole(self, hop: WholeHop, closing: dict[int, str], earlier: int) -> bytes:
         """Write a body of which `earlier` hops went before."""

@@ -127,6 +127,8 @@ class AnswerMapped:
     """Results of refused calls as JSON, to be sent in front of what goes on from there."""
     hops: tuple[str, ...] = ()
     """The ids of the other hops' answers, which the client may come across."""
+    lane: Lane = Lane("")
+    """The lane of what goes on from it and declares tools; empty in logs of before 0.2."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,6 +107,7 @@ class Exchange:
             self._gate = Gate(self._step.step, self._asking.call_ids)
             self._closing.place = self._asking.place
             self._closing.naming.kept = self._asking.kept
+            self._closing.naming.lane = self._asking.lane_with_tools
             told: list[Effect] = [] if self._asking.declares_tools else [Count("no_tools")]
             return [*told, *self._asking.moved_on(self._standing), *self._call(self._standing)]
         except ModegateError as error:
@@ -356,7 +357,7 @@ class Exchange:
         """Give the rest of the client's answer, once what was withheld of it is durable."""
         self._events += end.events
         effects: list[Effect] = [end.store] if end.store else []
-        effects += self._log(durable=end.durable)
+        effects += self._log(durable=bool(end.events))
         if not self._head_sent:
             length = (b"content-length", str(len(end.body)).encode())
             effects += self._send_head(self._status, [*self._headers, length])

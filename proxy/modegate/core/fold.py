@@ -221,7 +221,7 @@ def fold_all(records: Iterable[Record], state: State | None = None) -> State:
 
 
 _decode_state = msgspec.json.Decoder(State).decode
-CHECKPOINT_VERSION = 3
+CHECKPOINT_VERSION = 4
 """Part of the key under which a checkpoint is stored, so that a changed `State` folds from the start."""
 
 

@@ -101,14 +101,30 @@ def identify(head: Head, body: BodyFields, sessions: Sessions, tenant: Tenant) -
     return replace(derived, previous=_previous(body))
 
 
-def lane(dialect: DialectName, has_tools: bool, first_user_text: str, headers: Headers) -> Lane:
+def lane(
+    dialect: DialectName,
+    has_tools: bool,
+    first_user_text: str,
+    headers: Headers,
+    goes_on_from: Lane | None = None,
+) -> Lane:
     """Name the stream of like requests that a request belongs to.
 
     That is the agent's own agent or thread id where it sends one, else 16 hex digits.
+
+    Args:
+        dialect: the API.
+        has_tools: whether it declares any tool.
+        first_user_text: of the history that it holds.
+        headers: the client's.
+        goes_on_from: where the provider holds the history, the lane of the answer that the request goes on
+            from, as it is with tools: the first message that it holds itself is the newest of all.
     """
     for name in _THREADS:
         if thread := _text(get_one(headers, name) or b""):
             return Lane(_fitting(thread))
+    if goes_on_from is not None:
+        return goes_on_from if has_tools else Lane(_hash(f"{goes_on_from}\0")[:16])
     basis = "\0".join((dialect, "tools" if has_tools else "", plain(first_user_text)))
     return Lane(_hash(basis)[:16])
 

@@ -7,13 +7,13 @@ goes on from there must go on from the last, and find a result for each call tha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 from modegate.core.dialects.base import ChoiceRead, Dialect, Refused
 from modegate.core.events import AnswerMapped
 from modegate.core.fold import State
-from modegate.core.ids import StepId
+from modegate.core.ids import Lane, StepId
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,28 @@ def meant(dialect: Dialect, request: Any, state: State) -> AnswerMapped | None:
     return found if found is not None and changes(found) else None
 
 
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """What a request goes on from, where the provider holds the history."""
+
+    origin: str = ""
+    """Tells apart requests that hold the same items; empty where the request holds the history itself."""
+    lane: Lane | None = None
+    """The lane of the answer that it goes on from, as it is with tools; None if that is not known."""
+
+
+def chain(dialect: Dialect, request: Any, state: State) -> Chain:
+    """Find what a request goes on from, by whatever way it is chained."""
+    name = dialect.goes_on_from(request) if isinstance(dialect, KeepsAnswers) else ""
+    if not name:
+        return Chain()
+    found = known(name, state)
+    if found is None:
+        return Chain(f"{name}/")
+    # A conversation keeps its name while it grows; an answer's own id stands for one place.
+    return Chain(f"{name}@{found.step}/", found.lane or None)
+
+
 def known(name: str, state: State) -> AnswerMapped | None:
     """Find an answer by whatever id it has at the provider; None if it was not given to this session."""
     if name in state.mapped:
@@ -86,16 +108,14 @@ def where_kept(dialect: Dialect, request: Any) -> Kept | None:
     return dialect.kept(request) if isinstance(dialect, KeepsAnswers) else None
 
 
-def settled(
-    step: StepId, kept: Kept | None, mapped: AnswerMapped | None
-) -> tuple[AnswerMapped, ...]:
+def settled(kept: Kept | None, mapped: AnswerMapped | None) -> tuple[AnswerMapped, ...]:
     """Give what is to be logged once a provider took what was owed to a conversation: it has it now.
 
     What is owed to one answer stays so, as a client may go on from there again.
     """
     if mapped is None or kept is None or kept.conversation != mapped.client:
         return ()
-    return (AnswerMapped(step, mapped.client, mapped.last, ()),)
+    return (replace(mapped, owed=()),)
 
 
 class Naming:
@@ -106,6 +126,8 @@ class Naming:
         self._dialect = dialect
         self._step = step
         self.kept: Kept | None = None
+        self.lane = Lane("")
+        """The lane of what goes on from it and declares tools."""
 
     def event(
         self, shown: ChoiceRead, hops: Sequence[ChoiceRead], refused: Sequence[Refused]
@@ -124,4 +146,5 @@ class Naming:
         if not client or not end:
             return []
         others = tuple(dict.fromkeys(one for one in ids if one and one not in (client, end)))
-        return [AnswerMapped(self._step, client, end, self._dialect.owed(refused), others)]
+        owed = self._dialect.owed(refused)
+        return [AnswerMapped(self._step, client, end, owed, others, self.lane)]

@@ -25,11 +25,16 @@ def owed(standing: Standing, lane: Lane) -> bool:
     return last is not None and last.mode != standing.label
 
 
-def due(standing: Standing, lane: Lane, items: Sequence[Item]) -> NoticeGiven | None:
+def due(
+    standing: Standing, lane: Lane, items: Sequence[Item], origin: str = ""
+) -> NoticeGiven | None:
     """Give the notice that this step owes its lane: the mode is another than its last header says.
 
     The first step of a lane is told by the section alone; flips that cancel out say nothing; a lane that
     left by its own approved exit was told by the answer (its header follows the exit, see `fold`).
+
+    `origin` says what the items go on from, where the provider holds what came before them: then the same
+    words come again and again, and are another place each time.
     """
     if not owed(standing, lane) or not items or items[-1].answer:
         return None
@@ -38,7 +43,7 @@ def due(standing: Standing, lane: Lane, items: Sequence[Item]) -> NoticeGiven | 
         lane=lane,
         mode=standing.label,
         mode_seq=standing.state.mode_seq,
-        before=items[-2].key if len(items) > 1 else "",
+        before=origin + (items[-2].key if len(items) > 1 else ""),
         item=items[-1].key,
         text=words.notice(last.mode, standing.label),
         at=len(items) - 1,
@@ -46,7 +51,7 @@ def due(standing: Standing, lane: Lane, items: Sequence[Item]) -> NoticeGiven | 
 
 
 def place(
-    items: Sequence[Item], notices: Sequence[NoticeGiven], lane: Lane
+    items: Sequence[Item], notices: Sequence[NoticeGiven], lane: Lane, origin: str = ""
 ) -> dict[int, list[str]]:
     """Find where a lane's notices stand, and none where the agent edited.
 
@@ -55,7 +60,8 @@ def place(
     """
     places: dict[tuple[str, str], list[int]] = {}
     for index, item in enumerate(items):
-        places.setdefault((items[index - 1].key if index else "", item.key), []).append(index)
+        before = origin + (items[index - 1].key if index else "")
+        places.setdefault((before, item.key), []).append(index)
     placed: dict[int, list[str]] = {}
     for one in notices:
         found = places.get((one.before, one.item))

@@ -117,13 +117,14 @@ EXAMPLES: dict[str, tuple[Event, dict[str, Any]]] = {
         },
     ),
     "answer/mapped": (
-        AnswerMapped(StepId("s"), "resp_1", "resp_3", ('{"a":1}',), ("resp_2",)),
+        AnswerMapped(StepId("s"), "resp_1", "resp_3", ('{"a":1}',), ("resp_2",), Lane("l")),
         {
             "step": "s",
             "client": "resp_1",
             "last": "resp_3",
             "owed": ['{"a":1}'],
             "hops": ["resp_2"],
+            "lane": "l",
         },
     ),
     "approval/asked": (
