@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from modegate.core.approvals import Approval, joinable, replaced
+from modegate.core.approvals import Approval, abandoned, joinable, replaced
 from modegate.core.approvals import answer as person_answers
 from modegate.core.dialects.base import Dialect
 from modegate.core.dialects.chat.dialect import ChatDialect
@@ -35,7 +35,6 @@ from modegate.core.effects import (
 from modegate.core.errors import ModegateError, UpstreamFailed
 from modegate.core.events import (
     ApprovalAsked,
-    ApprovalClosed,
     ApprovalDetached,
     Event,
     ModeSet,
@@ -275,7 +274,7 @@ class _Run:
                 got.body += effect.keepalive if session.waits else b""
                 return self.exchange.approval(session.ask(effect.asked), session.standing())
             case Abandon():
-                session.append([ApprovalClosed(one, "abandoned") for one in effect.ids])
+                session.append(abandoned(session.state.approvals, effect.ids, 0))
             case CallUpstream():
                 return self.call(effect)
             case StopUpstream():

@@ -268,16 +268,35 @@ def joinable(approvals: Mapping[str, Approval], asked: ApprovalAsked, now_ms: in
     return None
 
 
-def abandoned(approvals: Mapping[str, Approval], lane: str, place: str) -> tuple[str, ...]:
-    """Name a lane's open questions that its user has moved on from: `place` is where the history ends now.
+def moved_on(approvals: Mapping[str, Approval], lane: str, place: str) -> tuple[str, ...]:
+    """Name a lane's open questions that its user may have moved on from: `place` is where the history ends.
 
-    The same request sent again is no new message, so that it closes nothing.
+    The same request sent again is no new message, so that it closes nothing. Those that a step waits for are
+    not closed, see `abandoned`.
     """
     return tuple(
         one.asked.id
         for one in approvals.values()
         if one.open and one.asked.lane == lane and one.asked.place != place
     )
+
+
+def abandoned(
+    approvals: Mapping[str, Approval], ids: Collection[str], now_ms: int, waits: Waits = WAITS
+) -> list[Event]:
+    """Close those of some questions for whose answer no step waits any more.
+
+    A lane is a guess where an agent does not name it: another conversation that begins with the same words
+    must not take away a question that a person reads. A step that was killed leaves its question behind,
+    which nobody can have waited for longer than the longest wait.
+    """
+    longest = 1000 * max(waits.streamed, waits.whole)
+    found = (approvals[one] for one in ids if one in approvals)
+    return [
+        ApprovalClosed(one.asked.id, "abandoned")
+        for one in found
+        if one.open and not (one.waited_for and now_ms <= one.asked_at + longest)
+    ]
 
 
 def remember(approvals: Mapping[str, Approval]) -> dict[str, Approval]:

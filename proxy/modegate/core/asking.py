@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from modegate.core import headers, keeping, notices, transcript
-from modegate.core.approvals import abandoned
+from modegate.core.approvals import moved_on
 from modegate.core.assemble import assemble
 from modegate.core.dialects.base import ChoiceRead, Dialect, Refused
 from modegate.core.effects import Abandon, Append, CallUpstream, Effect, Headers
@@ -187,7 +187,7 @@ class Asking:
         """Close the lane's detached questions where its user goes on with a new message."""
         if self._request is None or not self._dialect.newest_is_user(self._request):
             return []
-        ids = abandoned(standing.state.approvals, self.lane, self.end)
+        ids = moved_on(standing.state.approvals, self.lane, self.end)
         return [Abandon(ids)] if ids else []
 
     def counted(self, standing: Standing) -> list[Effect]:

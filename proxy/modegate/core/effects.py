@@ -65,7 +65,7 @@ class AskPerson:
 
 @dataclass(frozen=True, slots=True)
 class Abandon:
-    """Close these questions: the agent's user has moved on."""
+    """Close those of these questions that no step waits for: the agent's user has moved on."""
 
     ids: tuple[str, ...]
 

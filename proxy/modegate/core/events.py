@@ -14,6 +14,8 @@ import msgspec
 
 from modegate.core.ids import CallId, Lane, ModeId, Seq, SessionId, StepId, ToolName
 
+NO_LANE = Lane("")
+
 VERSION = 1
 """Raised when an old reader could misread a new event; readers refuse what is newer."""
 
@@ -127,7 +129,7 @@ class AnswerMapped:
     """Results of refused calls as JSON, to be sent in front of what goes on from there."""
     hops: tuple[str, ...] = ()
     """The ids of the other hops' answers, which the client may come across."""
-    lane: Lane = Lane("")
+    lane: Lane = NO_LANE
     """The lane of what goes on from it and declares tools; empty in logs of before 0.2."""
 
 

@@ -149,6 +149,14 @@ class Approvals:
         """Close a question whose client is gone, if it is still open; an answer that came first stays."""
         await self._settle(key, ApprovalClosed(approval_id, "abandoned"))
 
+    async def moved_on(self, key: SessionKey, ids: Collection[str]) -> None:
+        """Close those of some questions that nobody waits for: the agent's user has said something else."""
+
+        def decide(state: State) -> Sequence[Event]:
+            return core.abandoned(state.approvals, ids, self._clock.now_ms(), self._waits)
+
+        await self._append(key, "gate", decide)
+
     async def _settle(self, key: SessionKey, event: ApprovalClosed | ApprovalDetached) -> None:
         def decide(state: State) -> Sequence[Event]:
             one = state.approvals.get(event.id)

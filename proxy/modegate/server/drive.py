@@ -154,8 +154,7 @@ class Drive:
                 for ref, body in effect.blobs.items():
                     await self._out.log.put_blob(self._out.key, ref, body, KEEP_BLOBS_MS)
             case Abandon():
-                for approval_id in effect.ids:
-                    await self._out.approvals.abandon(self._out.key, approval_id)
+                await self._out.approvals.moved_on(self._out.key, effect.ids)
             case StopUpstream():
                 await self._stop()
             case SendHead():

@@ -26,6 +26,7 @@ from modegate.core.approvals import (
     delivered,
     due,
     joinable,
+    moved_on,
     next_due,
     remember,
     replaced,
@@ -367,9 +368,22 @@ def test_an_expired_question_is_not_joined() -> None:
 def test_a_new_message_closes_what_is_open(status: Status, lane: str) -> None:
     approvals = {"a": at(status)}
     closes = approvals["a"].open and lane == "main"
-    assert abandoned(approvals, lane, "2:user:new") == (("a",) if closes else ())
+    assert moved_on(approvals, lane, "2:user:new") == (("a",) if closes else ())
     # The same request once more is no new message.
-    assert abandoned(approvals, lane, approvals["a"].asked.place) == ()
+    assert moved_on(approvals, lane, approvals["a"].asked.place) == ()
+
+
+@pytest.mark.parametrize("status", Status)
+@pytest.mark.parametrize("minutes", [0, 9, 11])
+def test_r3_what_a_step_waits_for_stays(status: Status, minutes: int) -> None:
+    """Another conversation with the same first words closes nothing that a person reads.
+
+    A step that was killed waits no more, and nobody waits for longer than ten minutes.
+    """
+    one = at(status)
+    found = abandoned({"a": one}, ["a", "forgotten"], one.asked_at + minutes * 60_000)
+    closes = one.open and (status is Status.DETACHED or minutes > 10)
+    assert found == ([ApprovalClosed("a", "abandoned")] if closes else [])
 
 
 # The fold.

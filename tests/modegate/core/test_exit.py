@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from modegate.core.approvals import Status
 from modegate.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
     ApprovalClosed,
+    ApprovalDelivered,
     ApprovalDetached,
     CallJudged,
     ModeSet,
@@ -278,6 +280,31 @@ def test_b028_each_option_leads_to_its_own_mode() -> None:
     assert sets == ["plan", "review"]
     assert tools(got.requests[1]) == ["read", "write"]
     assert SECRET.encode() in got.body
+
+
+@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
+def test_r3_another_conversation_closes_no_live_question(*, streamed: bool) -> None:
+    """A second agent with the same first words in the same session is the same lane."""
+    session = Session(rules=RULES)
+    other = [
+        *ASKED["messages"],
+        {"role": "assistant", "content": "x"},
+        {"role": "user", "content": "another thing"},
+    ]
+    seen: list[Status] = []
+
+    def while_it_is_read(asked: ApprovalAsked) -> None:
+        session.append([ApprovalDelivered(asked.id, "cli")])
+        body = {**ASKED, "messages": other, "stream": streamed}
+        answered = said() if streamed else answer({"content": "ok"}, "stop")
+        session.step(body, [answered])
+        seen.append(session.state.approvals[asked.id].status)
+        session.settle(asked)
+
+    session.person = while_it_is_read
+    session.step(ASKED, [SUBMIT, said()])
+    assert seen == [Status.DELIVERED]
+    assert session.state.mode == DEFAULT
 
 
 def test_b029_an_old_plan_is_not_approvable() -> None:

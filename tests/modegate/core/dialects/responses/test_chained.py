@@ -55,7 +55,7 @@ class Agent:
         self.last = first[: first.index(b'"')].decode()
         return got
 
-    def _reply(self, items: list[Json]) -> Reply:
+    def _reply(self, items: list[Json]) -> Reply | bytes:
         self.answers += 1
         return (answer if self.streamed else whole)(*items, n=self.answers)
 
