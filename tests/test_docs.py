@@ -16,9 +16,9 @@ from starlette.routing import Route
 
 from modegate.cli import main
 from modegate.core.events import TYPES
+from modegate.core.own_paths import OWN
 from modegate.core.policy_schema import KEYS
 from modegate.server.access import Access
-from modegate.server.app import RESERVED
 from modegate.server.approvals import Approvals
 from modegate.server.clock import Clock
 from modegate.server.control import Control, Folds, PolicySource
@@ -81,7 +81,7 @@ def test_every_call_of_the_control_api_is_described(call: str) -> None:
     assert f"`{call}" in OPERATIONS
 
 
-@pytest.mark.parametrize("name", sorted(RESERVED))
+@pytest.mark.parametrize("name", sorted(OWN))
 def test_every_reserved_path_is_described(name: str) -> None:
     assert f"`/{name}" in OPERATIONS
 

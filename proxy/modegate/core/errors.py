@@ -4,6 +4,7 @@
     ├── Refusal                   400  refused            a policy or a limit of the gate says no
     │   ├── BadRequest                 bad_request        the gate cannot read the request
     │   ├── BadSession                 bad_session        session id malformed, conflicting or rejected
+    │   ├── ControlTokenSent           control_token_sent a control token came as an agent's credential
     │   ├── EndpointNotGated           endpoint_not_gated the gate cannot read this endpoint
     │   ├── HostNotAllowed             host_not_allowed   sent under another name, or by another site
     │   ├── ModeGone                   mode_gone          the session's mode is no longer in the policy
@@ -59,6 +60,12 @@ class BadSession(Refusal):
     """A session id that is malformed, or two that disagree, or none where one is required."""
 
     code = "bad_session"
+
+
+class ControlTokenSent(Refusal):
+    """A control token came as the credential of a model request, and must not get to the upstream."""
+
+    code = "control_token_sent"
 
 
 class EndpointNotGated(Refusal):

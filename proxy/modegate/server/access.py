@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import ipaddress
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
@@ -28,6 +29,9 @@ GRANT = "modegate.grant"
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 WILDCARDS = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- compared with, not bound to
+
+_CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key"})
+"""Lines in which agents send their key."""
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +101,19 @@ class Access:
                 found = Grant(one.name, one.level, frozenset(one.tenants))
         return found
 
+    def sent_in(self, headers: Sequence[tuple[bytes, bytes]], query: bytes) -> Grant | None:
+        """Give whose control token a model request carries, in any place for a credential; None for nobody's.
+
+        Args:
+            headers: names in lower case.
+            query: as it came.
+        """
+        found = [value.split()[-1:] for name, value in headers if name in _CREDENTIALS]
+        given = [value.decode("latin-1") for values in found for value in values]
+        if query:
+            given += [value for _, value in parse_qsl(query.decode("latin-1"))]
+        return next((grant for token in given if (grant := self.grant(token))), None)
+
     def warnings(self) -> list[str]:
         """Say which tokens of the policy cannot be used, and why; no secret and no variable is named."""
         return [
@@ -154,10 +171,15 @@ class Sites:
         self._listed = frozenset(host.lower() for host in hosts)
         self._own = LOOPBACK_NAMES | ({bound.lower()} - WILDCARDS)
 
-    def refusal(self, headers: Headers) -> JSONResponse | None:
-        """Give the 403 for a request under another name or from another site, else None."""
+    def refusal(self, headers: Headers, *, addresses: bool = False) -> JSONResponse | None:
+        """Give the 403 for a request under another name or from another site, else None.
+
+        With `addresses`, each IP address is a name that will do: a page can have a name of its own lead here,
+        but no address.
+        """
         host = headers.get("host", "").lower()
-        if not (host_name(host) in self._own or self._is_listed(host)):
+        known = host_name(host) in self._own or self._is_listed(host)
+        if not known and not (addresses and _is_address(host_name(host))):
             return problem(
                 403, "host_not_allowed", f"not known here as {host[:200]!r}; see MODEGATE_HOSTS"
             )
@@ -173,6 +195,14 @@ class Sites:
         authority = urlsplit(origin.lower()).netloc
         # Another port of loopback is another program, so that only the very same authority will do.
         return bool(authority) and (authority == host or self._is_listed(authority))
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def unauthorized() -> JSONResponse:

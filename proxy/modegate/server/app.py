@@ -18,17 +18,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from modegate.core.errors import LogUnavailable, ModegateError, UpgradeRequired, error_json
 from modegate.core.headers import is_upgrade
+from modegate.core.own_paths import PROBES, is_own, looks_own
 from modegate.server.access import Access, Guard, Sites, problem
 from modegate.server.control import Control, PolicySource, on_error
 from modegate.server.eventlog import EventLog
 from modegate.server.http11 import WEBSOCKET_PATH
 from modegate.server.metrics import Metrics
-
-RESERVED = frozenset({"acp", "control", "healthz", "readyz", "metrics"})
-"""First segments of the paths that never go upstream."""
-
-PROBES = frozenset({"healthz", "readyz"})
-"""Those of them that are served on every address."""
 
 PING_S = 3.0
 """A store that takes longer is as good as gone; orchestrators give a probe little more."""
@@ -82,7 +77,7 @@ def _only_people(own: ASGIApp) -> ASGIApp:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket" and scope["path"] != WEBSOCKET_PATH:
             await _refuse_websocket(scope, receive, send)
-        elif scope["type"] == "http" and not _is_reserved(scope["path"]):
+        elif scope["type"] == "http" and not is_own(scope["path"]):
             await elsewhere(scope, receive, send)
         else:
             await own(scope, receive, send)
@@ -93,8 +88,10 @@ def _only_people(own: ASGIApp) -> ASGIApp:
 def _both(proxy: ASGIApp, own: ASGIApp, *, acp: bool) -> ASGIApp:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            if _is_reserved(scope["path"]):
+            if is_own(scope["path"]):
                 await own(scope, receive, send)
+            elif looks_own(scope["raw_path"]):
+                await _LOOKS_OWN(scope, receive, send)
             elif scope["method"] == "GET" and is_upgrade(scope["headers"]):
                 await _UPGRADE_REFUSED(scope, receive, send)
             else:
@@ -109,9 +106,12 @@ def _both(proxy: ASGIApp, own: ASGIApp, *, acp: bool) -> ASGIApp:
     return app
 
 
-def _is_reserved(path: str) -> bool:
-    # Leading slashes count as one, so that //control cannot carry the control token upstream.
-    return path.lstrip("/").partition("/")[0] in RESERVED
+_LOOKS_OWN = problem(
+    404,
+    "not_found",
+    "this looks like a path of modegate's own, which never goes upstream; those are /control/v1, /acp, "
+    "/console, /metrics, /healthz and /readyz, spelled so and without a session in front",
+)
 
 
 class _UpgradeRefusal(Response):
@@ -142,28 +142,66 @@ async def _refuse_websocket(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def _own(parts: Parts) -> ASGIApp:
-    probes = _Probes(parts)
-    control = parts.control.router()
-    guard = Guard(control, access=parts.access, sites=parts.sites)
-    acp: list[BaseRoute] = []
+    people = Guard(_for_people(parts), access=parts.access, sites=parts.sites)
+    probes = _for_machines(parts)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        segment = scope["path"].lstrip("/").partition("/")[0]
+        await (probes if segment in _FOR_MACHINES else people)(scope, receive, send)
+
+    return app
+
+
+_FOR_MACHINES = PROBES | {"metrics"}
+"""First segments of what asks for no token."""
+
+
+def _for_people(parts: Parts) -> ASGIApp:
+    no_console = problem(
+        404, "not_found", "this version has no console; see `modegate watch`, or /acp"
+    )
+    routes: list[BaseRoute] = [
+        Mount("/control", parts.control.router()),
+        Route("/console", _Whole(no_console)),
+        Mount("/console", no_console),
+    ]
     if parts.acp is not None:
-        endpoint = Guard(parts.acp, access=parts.access, sites=parts.sites)
-        # Not a Mount, which would have clients follow a redirect to /acp/.
-        acp = [Route(WEBSOCKET_PATH, endpoint), WebSocketRoute(WEBSOCKET_PATH, endpoint)]
-    return Starlette(
-        routes=[
-            *acp,
-            Route("/healthz", probes.health),
-            Route("/readyz", probes.ready),
-            Route("/metrics", probes.metrics),
-            Mount("/control", guard),
-        ],
+        acp = _Whole(parts.acp)
+        routes += [Route(WEBSOCKET_PATH, acp), WebSocketRoute(WEBSOCKET_PATH, acp)]
+    return _starlette(*routes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """An ASGI app at one path; a route would take a function for a handler of requests."""
+
+    app: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.app(scope, receive, send)
+
+
+def _for_machines(parts: Parts) -> ASGIApp:
+    probes = _Probes(parts)
+    return _starlette(
+        Route("/healthz", probes.health),
+        Route("/readyz", probes.ready),
+        Route("/metrics", probes.metrics),
+    )
+
+
+def _starlette(*routes: BaseRoute) -> ASGIApp:
+    app = Starlette(
+        routes=routes,
         exception_handlers={
             ModegateError: on_error,
             HTTPException: on_error,
             Exception: on_error,
         },
     )
+    # Which would send whoever asks for /acp/ to the name in the Host header.
+    app.router.redirect_slashes = False
+    return app
 
 
 class _Probes:
@@ -198,7 +236,10 @@ class _Probes:
             )
         return JSONResponse(body, 200 if log == "ok" else 503)
 
-    async def metrics(self, _request: Request) -> Response:
-        """Give the page that Prometheus reads."""
+    async def metrics(self, request: Request) -> Response:
+        """Give the page that Prometheus reads, which asks for it by an address or by a name of this proxy."""
+        refusal = self._parts.sites.refusal(request.headers, addresses=True)
+        if refusal is not None:
+            return refusal
         body, content_type = self._parts.metrics.page()
         return Response(body, headers={"content-type": content_type})

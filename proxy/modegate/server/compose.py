@@ -123,6 +123,7 @@ async def compose(
             recorder=recorder,
             policies=policies,
             upstreams=upstreams,
+            access=access,
             sites=sites,
             dialects={
                 Kind.CHAT: ChatDialect(),

@@ -8,6 +8,9 @@ but httptools stops at the end of such a head and takes the body for what comes 
 request arrives without its body, and the body is read as a request of its own. So the head is
 given to the parser again without the offer, and the body then follows as ever.
 
+Trailers are dropped: httptools gives them as header lines, so that what comes behind a body, unseen by
+whoever looked at the head, would become the request's (RFC 9110, section 6.5.1 forbids to merge them).
+
 What is not body has a limit, as httptools would collect a head, or trailers, without end. A head that is
 whole by then is the app's to refuse, in the format of whoever sent it.
 
@@ -38,6 +41,9 @@ class Http11Protocol(HttpToolsProtocol):
 
     _ending = False
     """The next request is the last."""
+
+    _in_head = True
+    """Whether lines that come are the head's, and no trailers."""
 
     _bare = 0
     """Bytes that came since the last piece of a body, or since the last request."""
@@ -99,8 +105,19 @@ class Http11Protocol(HttpToolsProtocol):
             self._deaf = True
         return b""
 
+    def on_message_begin(self) -> None:
+        """Begin a head."""
+        self._in_head = True
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a line of the head."""
+        if self._in_head:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         """Begin the request, unless its head will come again."""
+        self._in_head = False
         if not self.parser.should_upgrade():
             super().on_headers_complete()
             if self._ending:

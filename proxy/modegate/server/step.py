@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from modegate.core.encoding import BadEncoding, UnknownEncoding, decoder
 from modegate.core.endpoints import Endpoint, Kind, classify
 from modegate.core.errors import (
     BadRequest,
+    ControlTokenSent,
     DialectName,
     EndpointNotGated,
     HostNotAllowed,
@@ -31,6 +33,7 @@ from modegate.core.identify_body import BodyFields, body_fields
 from modegate.core.identify_sources import body_names
 from modegate.core.ids import LOCAL
 from modegate.core.keeping import KeepsAnswers
+from modegate.core.overrides import BODILESS, override
 from modegate.core.routes import (
     dialect_of,
     dialect_of_path,
@@ -39,7 +42,7 @@ from modegate.core.routes import (
     model_of_path,
 )
 from modegate.core.standing import Standing
-from modegate.server.access import Sites
+from modegate.server.access import Access, Sites
 from modegate.server.approvals import Approvals
 from modegate.server.clock import Clock
 from modegate.server.drive import Drive, Outside
@@ -56,6 +59,8 @@ from modegate.server.sessions import Sessions
 from modegate.server.upstream import Upstream, UpstreamRequest
 from modegate.server.upstreams import Picked, Upstreams
 
+logger = logging.getLogger(__name__)
+
 _PREFIX = re.compile(rb"^/s/[^/]*")
 """Names a session."""
 
@@ -70,6 +75,8 @@ class Reach:
     recorder: Recorder
     policies: Policies
     upstreams: Upstreams
+    access: Access
+    """Whose tokens go to no upstream."""
     sites: Sites
     """Under which names requests are taken that get a credential of ours."""
     dialects: dict[Kind, Dialect]
@@ -129,6 +136,7 @@ class Step:
     async def _serve(self) -> None:
         scope = self._scope
         self._check_length()
+        self._check_credential()
         endpoint = classify(scope["method"], scope["raw_path"])
         self._dialect = routed = dialect_of(endpoint, self._headers)
         self._report.endpoint = endpoint.kind
@@ -141,11 +149,9 @@ class Step:
         standing = await self._reach.sessions.enter(found, self._policy, path)
         self._report.mode, self._report.policy = standing.label, standing.policy.hash
         dialect = self._reach.dialects.get(endpoint.kind)
-        passes = endpoint.kind in (Kind.HARMLESS, Kind.STORED)
-        if standing.gated and not passes and dialect is None:
-            raise EndpointNotGated(
-                f"session {found.key.session!r} is in mode {standing.label!r}, and modegate cannot gate "
-                f"{scope['method']} {path}; use /v1/chat/completions, or set the mode to default"
+        if standing.gated:
+            self._check_gateable(
+                endpoint, f"session {found.key.session!r} is in mode {standing.label!r}"
             )
         model = await self._model(endpoint, routed)
         with self._reach.upstreams.pick(routed, model) as upstream:
@@ -156,6 +162,26 @@ class Step:
                 self._outcome = await self._fetched(planned, standing, upstream)
             else:
                 self._outcome = await self._pass(endpoint, upstream)
+
+    def _check_gateable(self, endpoint: Endpoint, why: str) -> None:
+        """Let nothing pass in a mode of which the gate cannot know what the upstream takes it for."""
+        scope, method = self._scope, self._scope["method"]
+        path = endpoint.path.decode("latin-1")[:200]
+        passes = endpoint.kind in (Kind.HARMLESS, Kind.STORED)
+        if not passes and endpoint.kind not in self._reach.dialects:
+            raise EndpointNotGated(
+                f"{why}, and modegate cannot gate {method} {path}; use /v1/chat/completions, or set the mode "
+                "to default"
+            )
+        other = override(method, scope["raw_path"], scope["query_string"], self._headers)
+        if other is not None:
+            raise EndpointNotGated(
+                f"{why}, and {other[:100]!r} says that {method} {path} is meant for something else"
+            )
+        if method in BODILESS and _has_body(self._headers):
+            raise EndpointNotGated(
+                f"{why}, and {method} {path} has a body, which that method has no use for"
+            )
 
     async def _model(self, endpoint: Endpoint, dialect: DialectName) -> str | None:
         """Give the model that the request names, if its upstream depends on that; else nothing is read."""
@@ -173,6 +199,19 @@ class Step:
             raise HostNotAllowed(
                 "this upstream is given a credential by modegate, so that requests are only taken under "
                 "a name it is known by (see MODEGATE_HOSTS), and from no other site"
+            )
+
+    def _check_credential(self) -> None:
+        """Send nobody's control token upstream, whatever the path."""
+        sent = self._reach.access.sent_in(self._headers, self._scope["query_string"])
+        if sent is not None:
+            logger.warning(
+                "control token %r came with a model request; was it given to an agent?", sent.name
+            )
+            raise ControlTokenSent(
+                "this request carries a control token of modegate, which is for people alone and goes to no "
+                "upstream; give the agent the key of its provider, and make a new control token, since "
+                "whoever can read this one can leave every mode"
             )
 
     def _check_length(self) -> None:

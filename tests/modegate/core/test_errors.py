@@ -14,6 +14,7 @@ STATUSES: dict[type[ModegateError], tuple[int, str]] = {
     errors.Refusal: (400, "refused"),
     errors.BadRequest: (400, "bad_request"),
     errors.BadSession: (400, "bad_session"),
+    errors.ControlTokenSent: (400, "control_token_sent"),
     errors.EndpointNotGated: (400, "endpoint_not_gated"),
     errors.HostNotAllowed: (400, "host_not_allowed"),
     errors.ModeGone: (400, "mode_gone"),

@@ -216,3 +216,32 @@ def test_a_reload_gives_and_takes_tokens() -> None:
     policies.current = Policy(Control((token("desk", Level.FULL),)))
     assert access.grant("abc") is None
     assert access.grant("def") == Grant("desk", Level.FULL, frozenset({LOCAL}))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("authorization", f"Bearer {TOKEN}"),
+        ("authorization", f"bearer   {TOKEN} "),
+        ("authorization", TOKEN),
+        ("x-api-key", TOKEN),
+        ("api-key", f" {TOKEN}"),
+        ("x-goog-api-key", TOKEN),
+    ],
+)
+def test_h18_a_control_token_is_found_wherever_agents_send_keys(name: str, value: str) -> None:
+    access = Access(TOKEN, Policies(), {})
+    lines = [(b"authorization", b""), (b"accept", b"*/*"), (name.encode(), value.encode())]
+    found = access.sent_in(lines, b"")
+    assert found is not None
+    assert found.name == "control"
+    assert access.sent_in([(name.encode(), b"sk-key")], b"") is None
+
+
+def test_h18_a_token_of_the_policy_or_of_the_query_is_found_too() -> None:
+    access = Access(TOKEN, Policies(token("phone")), {"PHONE_TOKEN": "abc"})
+    for query in (b"key=abc", b"a=1&access_token=%61bc"):
+        found = access.sent_in([], query)
+        assert found is not None
+        assert found.name == "phone"
+    assert access.sent_in([(b"authorization", b"Bearer \xff")], b"key=abcd&x=%FF") is None

@@ -102,12 +102,71 @@ def client_of(app: ASGIApp) -> httpx.AsyncClient:
         ("//control/v1/sessions", "modegate"),
         ("///control", "modegate"),
         ("/%63ontrol/v1/sessions", "modegate"),
+        ("/console", "modegate"),
+        ("/console/x", "modegate"),
+        ("/s/x/control/v1/sessions", "modegate"),
+        ("/CONTROL/v1/sessions", "modegate"),
+        ("/%2E/control/v1/sessions", "modegate"),
+        ("/s/x/metrics", "modegate"),
     ],
 )
 async def test_reserved_paths_never_go_upstream(path: str, owner: str) -> None:
     async with client_of(app_of()) as client:
         answer = await client.get(httpx.URL(f"http://localhost{path}"))
     assert answer.text.startswith("proxy ") == (owner == "proxy")
+
+
+TOKEN = {"authorization": "Bearer t"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/control", "/control/", "/acp", "/acp/", "/console", "/control/v1/policy/", "/console/"],
+)
+async def test_h20_nothing_of_people_answers_in_front_of_the_guard(path: str) -> None:
+    """No redirect, which would repeat the Host header, and the same words for whatever is behind it."""
+    async with client_of(app_of()) as client:
+        strange = await client.get(path, headers={"host": "evil.example", **TOKEN})
+        nobody = await client.get(path)
+        somebody = await client.get(path, headers=TOKEN)
+    assert (strange.status_code, nobody.status_code, somebody.status_code) == (403, 401, 404)
+
+
+@pytest.mark.parametrize("path", ["/healthz/", "/readyz/", "/metrics/"])
+async def test_h20_probes_redirect_nowhere(path: str) -> None:
+    async with client_of(app_of()) as client:
+        assert (await client.get(path)).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost:8484", 200),
+        ("10.2.3.4:8485", 200),
+        ("[fd00::1]:8485", 200),
+        ("evil.example", 403),
+        ("10.2.3.4.evil.example", 403),
+        ("", 403),
+    ],
+)
+async def test_h20_metrics_are_read_under_a_known_name_or_an_address(
+    host: str, status: int
+) -> None:
+    """Prometheus goes to addresses; a page that rebinds a name of its own gets nothing."""
+    async with client_of(app_of()) as client:
+        answer = await client.get("/metrics", headers={"host": host})
+        page = await client.get(
+            "/metrics", headers={"host": host, "origin": "https://evil.example"}
+        )
+    assert answer.status_code == status
+    assert page.status_code == 403
+
+
+async def test_o18_the_console_is_answered_here_and_says_that_there_is_none() -> None:
+    async with client_of(app_of()) as client:
+        answer = await client.get("/console", headers=TOKEN)
+    assert answer.status_code == 404
+    assert "no console" in answer.json()["error"]["message"]
 
 
 async def test_health_asks_nobody() -> None:

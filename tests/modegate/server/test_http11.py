@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 
 import pytest
+from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from modegate.core.headers import HEAD_LIMIT
@@ -130,3 +131,32 @@ async def test_the_limit_of_heads_is_none_of_bodies_or_connections() -> None:
     async with served(echo) as (port, _):
         raw = await exchange(port, requests)
     assert raw.count(b"proxy POST /v1/x %d" % len(LONG)) == 4
+
+
+@pytest.mark.parametrize("step", [1, 10_000], ids=["byte by byte", "whole"])
+async def test_h19_trailers_become_no_lines_of_the_head(step: int) -> None:
+    """Also of the next request of the connection, whose own head is read as ever."""
+
+    async def lines(scope: Scope, receive: Receive, send: Send) -> None:
+        while (await receive()).get("more_body"):
+            pass
+        names = b",".join(name for name, _ in scope["headers"])
+        await PlainTextResponse(names)(scope, receive, send)
+
+    chunked = (
+        TOP + b"Transfer-Encoding: chunked\r\nTrailer: Authorization\r\n\r\n2\r\nab\r\n0\r\n"
+        b"Authorization: Bearer S3CRET\r\nX-Modegate-Session: other\r\n\r\n"
+    )
+    requests = (
+        chunked + chunked + TOP + b"Connection: close\r\nX-Last: 1\r\nContent-Length: 0\r\n\r\n"
+    )
+    async with served(lines) as (port, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for start in range(0, len(requests), step):
+            writer.write(requests[start : start + step])
+            await writer.drain()
+        raw = await reader.read()
+        writer.close()
+    assert raw.count(b"host,transfer-encoding,trailer") == 2
+    assert b"host,connection,x-last,content-length" in raw
+    assert b"authorization" not in raw
