@@ -93,7 +93,9 @@ def test_every_command_has_a_row(name: str) -> None:
 
 def metric_names() -> list[str]:
     metrics = Metrics()
-    metrics.watch(lost=lambda: 0, generation=lambda: 1, problems=lambda: 0, tasks=lambda: 0)
+    metrics.watch(
+        lost=lambda: 0, generation=lambda: 1, problems=lambda: 0, tasks=lambda: 0, held=lambda: 0
+    )
     found: list[Metric] = list(metrics.registry.collect())
     own = [metric for metric in found if metric.name.startswith("modegate_")]
     return [f"{m.name}_total" if m.type == "counter" else m.name for m in own]

@@ -7,7 +7,7 @@ What it gives in total is bounded, since a few kilobytes can stand for gigabytes
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import brotli  # type: ignore[import-untyped]
@@ -24,8 +24,10 @@ ZSTD_WINDOW = 8 * 2**20
 # The bound is checked each time that so much has been decoded.
 _PIECE = 2**20
 
-# zstandard cannot be told to stop; so few bytes expand to 32 MB at most (a block of 128 KB in 4 bytes).
-_ZSTD_SLICE = 1024
+_SLICE = 64 * 2**10
+
+# zstandard cannot be told to stop; so few bytes expand to 8 MB at most (a block of 128 KB in 4 bytes).
+_ZSTD_SLICE = 256
 
 
 class UnknownEncoding(ValueError):
@@ -39,8 +41,8 @@ class BadEncoding(ValueError):
 class _Layer(Protocol):
     """One coding."""
 
-    def feed(self, data: bytes, room: int) -> bytes:
-        """Give all that can be decoded; may stop once that is more than `room`."""
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Give all that can be decoded, piece by piece, so that it can be stopped between two."""
         ...
 
     def complete(self) -> bool:
@@ -68,16 +70,21 @@ class Decoder:
         if self._each:
             self._room = [self._limit] * len(self._layers)
         for index, layer in enumerate(self._layers):
-            try:
-                data = layer.feed(data, self._room[index]) if data else b""
-            except (zlib.error, brotli.error, zstandard.ZstdError) as error:
-                raise BadEncoding(
-                    f"the body is not what its content-encoding says: {error}"
-                ) from error
-            self._room[index] -= len(data)
-            if self._room[index] < 0:
-                raise TooLarge(f"the body is over {self._limit} bytes once it is decoded")
+            data = self._undo(index, layer, data) if data else b""
         return data
+
+    def _undo(self, index: int, layer: _Layer, data: bytes) -> bytes:
+        pieces: list[bytes] = []
+        try:
+            for piece in _each(layer, data):
+                pieces.append(piece)
+                self._room[index] -= len(piece)
+                if self._room[index] < 0:
+                    pieces.clear()
+                    raise TooLarge(f"the body is over {self._limit} bytes once it is decoded")
+        except (zlib.error, brotli.error, zstandard.ZstdError) as error:
+            raise BadEncoding(f"the body is not what its content-encoding says: {error}") from error
+        return b"".join(pieces)
 
     def finish(self) -> None:
         """Check that nothing is missing; every byte was given by `feed`.
@@ -87,6 +94,12 @@ class Decoder:
         """
         if not all(layer.complete() for layer in self._layers):
             raise BadEncoding("the body stops before its content-encoding says that it ends")
+
+
+def _each(layer: _Layer, data: bytes) -> Iterator[bytes]:
+    """Feed slices: what a layer has not taken is copied for each piece that it gives."""
+    for start in range(0, len(data), _SLICE):
+        yield from layer.feed(data[start : start + _SLICE])
 
 
 def decoder(content_encoding: bytes, limit: int, *, each: bool = False) -> Decoder:
@@ -120,19 +133,17 @@ class _Zlib:
         self._stream = zlib.decompressobj(wbits)
         self._begun = False
 
-    def feed(self, data: bytes, room: int) -> bytes:
+    def feed(self, data: bytes) -> Iterator[bytes]:
         self._begun = True
-        given = bytearray()
-        while len(given) <= room:
+        while True:
             if self._stream.eof:
                 self._next_member()
             piece = self._stream.decompress(data, _PIECE)
-            given += piece
+            yield piece
             data = self._stream.unused_data or self._stream.unconsumed_tail
             # A full piece without unread input may still have more inside the stream.
             if not data and (self._stream.eof or len(piece) < _PIECE):
                 break
-        return bytes(given)
 
     def complete(self) -> bool:
         return self._stream.eof or not self._begun
@@ -149,12 +160,12 @@ class _Deflate:
     def __init__(self) -> None:
         self._stream: _Zlib | None = None
 
-    def feed(self, data: bytes, room: int) -> bytes:
+    def feed(self, data: bytes) -> Iterator[bytes]:
         if self._stream is None:
             # The low half of zlib's first byte is 8. Bare DEFLATE would begin so only with a stored
             # block whose padding is not zero.
             self._stream = _Zlib(zlib.MAX_WBITS if data[0] & 0x0F == 8 else -zlib.MAX_WBITS)
-        return self._stream.feed(data, room)
+        return self._stream.feed(data)
 
     def complete(self) -> bool:
         return self._stream is None or self._stream.complete()
@@ -167,18 +178,16 @@ class _Brotli:
         self._stream = brotli.Decompressor()
         self._begun = False
 
-    def feed(self, data: bytes, room: int) -> bytes:
+    def feed(self, data: bytes) -> Iterator[bytes]:
         self._begun = True
-        given = bytearray()
-        while len(given) <= room:
+        while True:
             piece = self._stream.process(data, output_buffer_limit=_PIECE)
-            given += piece
+            yield piece
             data = b""
             # A full piece may have more behind it, even where the stream would take more input.
             more = len(piece) >= _PIECE or not self._stream.can_accept_more_data()
             if self._stream.is_finished() or not more:
                 break
-        return bytes(given)
 
     def complete(self) -> bool:
         return not self._begun or bool(self._stream.is_finished())
@@ -192,17 +201,15 @@ class _Zstd:
         self._stream = self._decompressor.decompressobj()
         self._begun = False
 
-    def feed(self, data: bytes, room: int) -> bytes:
+    def feed(self, data: bytes) -> Iterator[bytes]:
         self._begun = True
-        given = bytearray()
         for start in range(0, len(data), _ZSTD_SLICE):
             part = data[start : start + _ZSTD_SLICE]
-            while part and len(given) <= room:
+            while part:
                 if self._stream.eof:
                     self._stream = self._decompressor.decompressobj()
-                given += self._stream.decompress(part)
+                yield self._stream.decompress(part)
                 part = self._stream.unused_data
-        return bytes(given)
 
     def complete(self) -> bool:
         return self._stream.eof or not self._begun

@@ -17,6 +17,7 @@
     ├── LevelNeeded               403  level_needed       the token may not do this
     ├── UpgradeRequired           426  upgrade_required
     ├── LogUnavailable            503  log_unavailable
+    ├── Overloaded                503  overloaded         all steps together hold what they may
     └── UpstreamFailed            502  upstream_failed    no answer, or one that broke off
         ├── UpstreamTimeout       504  upstream_timeout
         └── AnswerUnreadable      502  answer_unreadable  an answer that the gate cannot read
@@ -161,6 +162,14 @@ class LogUnavailable(ModegateError):
     retry_after = 2
 
 
+class Overloaded(ModegateError):
+    """There is no room for another body now; what is under way will make some."""
+
+    status = 503
+    code = "overloaded"
+    retry_after = 5
+
+
 class UpstreamFailed(ModegateError):
     """The upstream gave no answer, or its answer broke off."""
 
@@ -179,6 +188,12 @@ class AnswerUnreadable(UpstreamFailed):
     """The upstream's answer cannot be read by the gate."""
 
     code = "answer_unreadable"
+
+
+def bare(error: ModegateError) -> ModegateError:
+    """Give an error that can be kept: without the frames it came through, and all that these hold."""
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
 
 
 def error_head(error: ModegateError, body: bytes) -> list[tuple[bytes, bytes]]:

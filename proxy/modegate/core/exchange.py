@@ -235,6 +235,11 @@ class Exchange:
         """Whether some call of the answer under way is held back."""
         return isinstance(self._answer, StreamedHop) and self._answer.hold.holding
 
+    @property
+    def kept(self) -> int:
+        """Bytes that are kept of the answer under way: what waits for its end, and what is held back."""
+        return 0 if self._answer is None else self._answer.kept
+
     def failed(self, error: ModegateError) -> list[Effect]:
         """Take that something the step needs is not there: the log, a mode, our own sanity.
 

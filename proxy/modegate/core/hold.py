@@ -26,7 +26,8 @@ class Hold:
         self._defer = defer
         self._queue: deque[Part] = deque()
         self._held: list[Part] = []
-        self._size = 0
+        self.size = 0
+        """Bytes that are held back."""
         self.deferred: list[Part] = []
         """Finishes and what follows them, in order."""
         self.done: Part | None = None
@@ -124,8 +125,8 @@ class Hold:
         self._grow(part)
 
     def _grow(self, part: Part) -> None:
-        self._size += part.size
-        if self._size > self._limit:
+        self.size += part.size
+        if self.size > self._limit:
             raise TooLarge(f"over {self._limit} bytes of the answer are held back (limits.held)")
 
     def _drain(self, out: list[Part]) -> None:
@@ -138,7 +139,7 @@ class Hold:
         if not settled:
             return
         front, self._held = self._held[:settled], self._held[settled:]
-        self._size -= sum(part.size for part in front)
+        self.size -= sum(part.size for part in front)
         out += [part for part in front if _goes(part)]
 
     def _release(self, choice: int | None, out: list[Part]) -> None:
@@ -147,7 +148,7 @@ class Hold:
             if choice is not None and part.choice != choice:
                 waiting.append(part)
                 continue
-            self._size -= part.size
+            self.size -= part.size
             if _goes(part):
                 out.append(part)
         self._held = waiting

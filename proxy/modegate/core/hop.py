@@ -17,7 +17,7 @@ from modegate.core.dialects.base import (
     StreamWriter,
     WholeAnswer,
 )
-from modegate.core.errors import AnswerUnreadable, ModegateError, TooLarge
+from modegate.core.errors import AnswerUnreadable, ModegateError, TooLarge, bare
 from modegate.core.hold import Hold
 from modegate.core.policy import Limits
 from modegate.core.sse import Frame, FrameReader
@@ -39,6 +39,11 @@ class HopAnswer(Protocol):
     @property
     def complete(self) -> bool:
         """Whether it has ended and every call has its verdict."""
+        ...
+
+    @property
+    def kept(self) -> int:
+        """Bytes of it that are kept: what waits for its end, and what is held back."""
         ...
 
     def feed(self, data: bytes) -> None:
@@ -103,7 +108,7 @@ class StreamedHop:
         self._waiting: deque[Frame] = deque()
         self.hold = Hold(reader, limits.held, defer=later)
         self._ended = False
-        self._too_large: TooLarge | None = None
+        self._too_large: ModegateError | None = None
         self.failure: ModegateError | None = None
         self.doubt: ModegateError | None = None
 
@@ -127,6 +132,11 @@ class StreamedHop:
         """Whether the bytes ended before the answer did."""
         return self._ended and not self.complete and not self.to_judge()
 
+    @property
+    def kept(self) -> int:
+        """Bytes of a frame that has not ended, and of what is held back."""
+        return self._frames.waiting + self.hold.size
+
     def _finished(self) -> bool:
         choices = self._reader.choices.values()
         return bool(choices) and all(choice.finish for choice in choices) and not self.to_judge()
@@ -144,7 +154,7 @@ class StreamedHop:
         try:
             self._waiting.extend(self._frames.feed(data))
         except TooLarge as error:
-            self._too_large = error
+            self._too_large = bare(error)
 
     def end(self) -> None:
         """Take the end of the bytes."""
@@ -170,9 +180,9 @@ class StreamedHop:
             self._check_end()
         except ModegateError as error:
             if self._lenient:
-                self.doubt = error
+                self.doubt = bare(error)
             else:
-                self.failure = error
+                self.failure = bare(error)
         out = self._writer.write(parts) + self._unread
         self._unread.clear()
         return out
@@ -225,6 +235,11 @@ class WholeHop:
         return self.answer.usage if self.answer else None
 
     @property
+    def kept(self) -> int:
+        """Bytes of the body."""
+        return len(self._body)
+
+    @property
     def complete(self) -> bool:
         """Whether it was read and every call has its verdict."""
         return self.answer is not None and not self.to_judge()
@@ -244,9 +259,9 @@ class WholeHop:
             self.answer = self._dialect.read_whole(bytes(self._body))
         except ModegateError as error:
             if self._lenient:
-                self.doubt = error
+                self.doubt = bare(error)
             else:
-                self.failure = error
+                self.failure = bare(error)
 
     def advance(self) -> bytes:
         """Give nothing: a body goes when all of it is judged."""

@@ -128,6 +128,8 @@ class Limits:
     """Bytes of calls held back at one time in one answer."""
     hops: int = 4
     drain: float = 30.0
+    memory: int = 2**30
+    """Bytes that all steps of a process hold at one time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, Literal, cast
 
 import msgspec
@@ -71,7 +71,11 @@ def meaning(policy: Policy) -> str:
         name: replace(mode, rules=tuple(replace(rule, at=None) for rule in mode.rules))
         for name, mode in policy.modes.items()
     }
-    content: dict[str, Any] = {"modes": modes, "sessions": policy.sessions, "limits": policy.limits}
+    content: dict[str, Any] = {
+        "modes": modes,
+        "sessions": policy.sessions,
+        "limits": _hashed(policy.limits),
+    }
     if not policy.narrate:
         content["narrate"] = False
     if policy.upstreams:
@@ -79,6 +83,15 @@ def meaning(policy: Policy) -> str:
     if policy.control != Control():
         content["control"] = policy.control
     return hashlib.sha256(msgspec.json.encode(content, order="deterministic")).hexdigest()[:16]
+
+
+def _hashed(limits: Limits) -> dict[str, Any]:
+    """Give the limits as the hash has them: a key that is newer counts where it is not as it always was."""
+    first = ("body", "frame", "held", "hops", "drain")
+    plain = asdict(Limits())
+    return {
+        key: value for key, value in asdict(limits).items() if key in first or value != plain[key]
+    }
 
 
 def _policy(root: Place) -> Policy:
@@ -226,7 +239,7 @@ def _initial(place: Place, known: Collection[str]) -> dict[str, Any]:
 def _limits(place: Place) -> Limits:
     keys = place.mapping(KEYS["limits"]) or {}
     found: dict[str, Any] = {
-        key: size(keys[key]) for key in ("body", "frame", "held") if key in keys
+        key: size(keys[key]) for key in ("body", "frame", "held", "memory") if key in keys
     }
     if "hops" in keys:
         found["hops"] = count(keys["hops"], 1, MAX_HOPS)

@@ -35,7 +35,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "modes.*.exit.options[]": ("label", "to"),
     "sessions": ("identify", "parent", "when_missing", "initial_mode"),
     "sessions.initial_mode": ("default", "tenants"),
-    "limits": ("body", "frame", "held", "hops", "drain"),
+    "limits": ("body", "frame", "held", "hops", "drain", "memory"),
     "control": ("tokens", "acp"),
     "control.tokens[]": ("name", "env", "level", "tenants"),
     "control.acp": ("confirm_loosening",),

@@ -68,6 +68,11 @@ class FrameReader:
         self._scanned = max(0, len(buffer) - 2)
         self._check(len(buffer))
 
+    @property
+    def waiting(self) -> int:
+        """Bytes of a frame that has not ended yet."""
+        return len(self._buffer)
+
     def _check(self, size: int) -> None:
         if size > self._limit:
             raise TooLarge(

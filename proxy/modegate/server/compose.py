@@ -29,6 +29,7 @@ from modegate.server.control import Control
 from modegate.server.eventlog_open import open_log
 from modegate.server.extension import Extend, Extension, Shared
 from modegate.server.folds import Folds
+from modegate.server.memory import Memory
 from modegate.server.metrics import Metrics
 from modegate.server.mode_setter import ModeSetter
 from modegate.server.policies import Policies
@@ -62,6 +63,7 @@ class Composed:
     jobs: tuple[Job, ...]
     """What must run beside the server."""
     draining: asyncio.Event
+    memory: Memory
     acp: Extension | None = None
 
     def drain(self) -> None:
@@ -105,7 +107,7 @@ async def compose(
         folds = Folds(log, clock)
         recorder = Recorder(folds, clock)
         approvals = Approvals(folds, log, clock, waits=waits, keepalive=keepalive)
-        draining = asyncio.Event()
+        draining, memory = asyncio.Event(), Memory()
         messages, responses = MessagesDialect(), ResponsesDialect()
         policies.on_failure.append(lambda _: metrics.reload_failures.inc())
         metrics.watch(
@@ -113,6 +115,7 @@ async def compose(
             generation=lambda: policies.status.generation,
             problems=lambda: len(policies.status.problems),
             tasks=lambda: len(asyncio.all_tasks()),
+            held=lambda: memory.held,
         )
         sites = Sites(hosts=settings.hosts, bound=settings.host)
         people = Sites(hosts=settings.hosts, bound=settings.control_host or settings.host)
@@ -135,6 +138,7 @@ async def compose(
             },
             clock=clock,
             metrics=metrics,
+            memory=memory,
             approvals=approvals,
             draining=draining,
         )
@@ -172,7 +176,7 @@ async def compose(
             Job("the upstreams", upstreams.tidy),
             *(extension.jobs if extension else ()),
         )
-        yield Composed(parts, policies, upstreams, recorder, jobs, draining, extension)
+        yield Composed(parts, policies, upstreams, recorder, jobs, draining, memory, extension)
 
 
 def _policies(path: Path, clock: SystemClock) -> Policies:

@@ -34,6 +34,7 @@ from modegate.server.approvals import Approvals
 from modegate.server.clock import Clock
 from modegate.server.eventlog import EventLog
 from modegate.server.folds import Folds
+from modegate.server.memory import Share
 from modegate.server.metrics import Metrics
 from modegate.server.recorder import Recorder
 from modegate.server.report import Report
@@ -68,6 +69,8 @@ class Outside:
     """Set when the process is about to end: nobody is waited for any more."""
     stand: Callable[[], Awaitable[Standing]]
     """Reads strictly what the session stands under now."""
+    share: Share
+    """What the step may hold in memory."""
 
 
 class Drive:
@@ -112,6 +115,7 @@ class Drive:
             if self._chunks is chunks and self._outcome is None:
                 await self._perform(self._exchange.upstream_data(chunk[at : at + SLICE]))
                 self._out.report.holding(now=self._exchange.holding)
+                self._out.share.answer(self._exchange.kept)
         return None
 
     async def _perform(self, effects: Iterable[Effect]) -> None:

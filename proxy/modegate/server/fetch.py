@@ -11,6 +11,7 @@ from modegate.core.errors import AnswerUnreadable, TooLarge
 from modegate.core.fetching import Fetch, judge
 from modegate.core.ids import StepId
 from modegate.core.standing import Standing
+from modegate.server.memory import Share
 from modegate.server.upstream import Upstream, UpstreamAnswer, UpstreamRequest
 
 
@@ -19,17 +20,19 @@ async def fetch(
     request: UpstreamRequest,
     what: tuple[StepId, Fetch, Standing],
     send: Send,
+    share: Share,
 ) -> str:
     """Forward a request for a stored answer, and what the mode in force allows of it; give the outcome.
 
     Raises:
         UpstreamFailed: there was no answer, or one that cannot be read.
         TooLarge: it is over `limits.body`.
+        Overloaded: it is more than may be held now.
     """
     step, planned, standing = what
     answer = await upstream.send(request)
     try:
-        body = await _whole(answer, standing.policy.limits.body)
+        body = await _whole(answer, standing.policy.limits.body, share)
     finally:
         await answer.close()
     if 200 <= answer.status < 300:
@@ -45,7 +48,7 @@ async def fetch(
     return "fetched"
 
 
-async def _whole(answer: UpstreamAnswer, limit: int) -> bytes:
+async def _whole(answer: UpstreamAnswer, limit: int, share: Share) -> bytes:
     coding = lines.get_one(answer.headers, b"content-encoding") or b""
     body = bytearray()
     try:
@@ -54,6 +57,7 @@ async def _whole(answer: UpstreamAnswer, limit: int) -> bytes:
             body += undo.feed(chunk)
             if len(body) > limit:
                 raise TooLarge(f"the upstream's answer is over {limit} bytes (limits.body)")
+            share.answer(len(body))
         undo.finish()
     except (BadEncoding, UnknownEncoding) as error:
         raise AnswerUnreadable(str(error)) from error

@@ -124,9 +124,10 @@ class Metrics:
         generation: Callable[[], int],
         problems: Callable[[], int],
         tasks: Callable[[], int],
+        held: Callable[[], int],
     ) -> None:
         """Read what others count by themselves whenever the page is read."""
-        self.registry.register(_Elsewhere(lost, generation, problems, tasks))
+        self.registry.register(_Elsewhere(lost, generation, problems, tasks, held))
 
     def page(self) -> tuple[bytes, str]:
         """Give the page and its content type; of several workers what they all have counted."""
@@ -143,7 +144,9 @@ class _Elsewhere(Collector):
         generation: Callable[[], int],
         problems: Callable[[], int],
         tasks: Callable[[], int],
+        held: Callable[[], int],
     ) -> None:
+        self._held = held
         self._lost = lost
         self._generation = generation
         self._problems = problems
@@ -169,4 +172,9 @@ class _Elsewhere(Collector):
             "modegate_tasks",
             "What the process is doing at once; a number that only grows is a leak.",
             self._tasks(),
+        )
+        yield GaugeMetricFamily(
+            "modegate_held_bytes",
+            "Bytes of requests and answers that steps hold now; at `limits.memory` new ones are refused.",
+            self._held(),
         )

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
 from starlette.datastructures import Headers
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from modegate.core import fetching, identify
 from modegate.core import headers as lines
@@ -50,12 +50,14 @@ from modegate.server.eventlog import EventLog
 from modegate.server.fetch import fetch
 from modegate.server.folds import Folds
 from modegate.server.inbox import Inbox
+from modegate.server.memory import COPIES, Memory, Share
 from modegate.server.metrics import Metrics
 from modegate.server.passthrough import pass_through
 from modegate.server.policies import Policies
 from modegate.server.recorder import Recorder
 from modegate.server.report import GATED, PASSED, RESTORED, Report
 from modegate.server.sessions import Sessions
+from modegate.server.telling import Telling
 from modegate.server.upstream import Upstream, UpstreamRequest
 from modegate.server.upstreams import Picked, Upstreams
 
@@ -83,6 +85,7 @@ class Reach:
     """The endpoints that the gate can read."""
     clock: Clock
     metrics: Metrics
+    memory: Memory
     approvals: Approvals
     draining: asyncio.Event
 
@@ -98,40 +101,38 @@ class Step:
         self._report = report
         self._reach = reach
         self._scope = scope
-        self._send = send
+        self._tell = Telling(send, report)
         self._policy = reach.policies.current
-        self._inbox = Inbox(receive, self._policy.limits.body)
+        self._share = Share(reach.memory, self._policy.limits.memory)
+        self._inbox = Inbox(receive, self._policy.limits.body, self._share)
         self._headers = [(name.lower(), value) for name, value in scope["headers"]]
         # Errors are told in it, also that of a path whose session has no valid name.
         self._dialect = dialect_of_path(_PREFIX.sub(b"", scope["raw_path"]), self._headers)
         self._drive: Drive | None = None
-        self._began = False
         self._body: bytes | None = None
+        self._undone: bytes | None = None
+        """The body without its content-encoding, once that was taken off."""
         self._outcome = "failed"
 
     async def run(self) -> str:
         """Serve the request; give how it ended."""
         if lines.is_upgrade(self._headers):
             raise UpgradeRequired("WebSocket is not offered here; use HTTP with streaming")
-        if not await self._inbox.during(self._serve()):
-            return "gone"
-        return self._outcome
+        try:
+            done = await self._inbox.during(self._serve())
+        finally:
+            self._share.give_back()
+        return self._outcome if done else "gone"
 
     async def refuse(self, error: ModegateError) -> None:
         """Answer with an error, or break the answer off if it has begun."""
         if self._drive is not None:
             await self._drive.fail(error)
-        elif not self._began:
+        elif not self._tell.began:
             body = error_json(error, self._dialect)
             head = {"status": error.status, "headers": error_head(error, body)}
             await self._tell({"type": "http.response.start", **head})
             await self._tell({"type": "http.response.body", "body": body, "more_body": False})
-
-    async def _tell(self, message: Message) -> None:
-        self._began = True
-        if message["type"] == "http.response.start":
-            self._report.told(message["status"])
-        await self._send(message)
 
     async def _serve(self) -> None:
         scope = self._scope
@@ -253,10 +254,13 @@ class Step:
         encoding = lines.get_one(self._headers, b"content-encoding")
         if not encoding:
             return body
-        undo = decoder(encoding, self._policy.limits.body)
-        plain = undo.feed(body)
-        undo.finish()
-        return plain
+        if self._undone is None:
+            undo = decoder(encoding, self._policy.limits.body)
+            plain = undo.feed(body)
+            undo.finish()
+            self._share.take(len(plain))
+            self._undone = plain
+        return self._undone
 
     def _target(self, endpoint: Endpoint) -> bytes:
         query = self._scope["query_string"]
@@ -291,7 +295,8 @@ class Step:
         head = lines.replace(head, b"accept-encoding", b"identity")
         target = planned.path + (b"?" + query if query else b"")
         request = UpstreamRequest(self._scope["method"], target, head, b"")
-        return await fetch(upstream, request, (self.id, planned, standing), self._tell)
+        what = (self.id, planned, standing)
+        return await fetch(upstream, request, what, self._tell, self._share)
 
     async def _gated(
         self,
@@ -312,6 +317,7 @@ class Step:
         if isinstance(dialect, KeepsAnswers) and not upstream.stores:
             body = plain = dialect.unstored(plain)
             head = lines.replace(head, b"content-encoding", None)
+        self._share.take(COPIES * len(plain))
         exchange = Exchange(dialect, StepRequest(self.id, head, body, plain, endpoint.counts))
         reach = self._reach
 
@@ -333,6 +339,7 @@ class Step:
             approvals=reach.approvals,
             draining=reach.draining,
             stand=stand,
+            share=self._share,
         )
         self._report.how = GATED if standing.gated else RESTORED
         self._drive = Drive(exchange, outside)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import tracemalloc
 import zlib
 from collections.abc import Callable, Iterable
 
@@ -215,3 +216,20 @@ def test_a_window_that_needs_too_much_memory_is_refused() -> None:
     coded = stream.compress(bytes(100)) + stream.flush()
     with pytest.raises(BadEncoding, match="too much memory"):
         decode(b"zstd", [coded])
+
+
+@pytest.mark.parametrize("name", COMPRESSED)
+def test_s2_a_bomb_takes_little_more_than_its_limit(name: str) -> None:
+    """Some kilobytes stand for 64 MB: decoding stops at the limit, and nothing is kept of it."""
+    header, encode = CODINGS[name]
+    bomb = encode(bytes(64 * 2**20))
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        with pytest.raises(TooLarge):
+            decoder(header, 2**20).feed(bomb)
+        after, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 2**20
+    assert peak - before < 24 * 2**20

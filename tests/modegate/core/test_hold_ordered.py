@@ -76,7 +76,7 @@ def test_order_is_kept(letters: str, refused: str, out: list[str]) -> None:
     """What follows a held call waits; a refused one leaves no gap that anything waits behind."""
     hold = Hold(Reader(), 100, defer=False)
     assert list(run(hold, letters, refused)) == out
-    assert hold._size == sum(part.size for part in hold.deferred)
+    assert hold.size == sum(part.size for part in hold.deferred)
 
 
 def test_what_waits_is_bounded() -> None:

@@ -51,7 +51,7 @@ sessions:
   parent: ["header:x-parent"]
   when_missing: reject
   initial_mode: {default: review, tenants: {ci: plan, local: default}}
-limits: {body: 128MiB, frame: 1048576, held: 1 GiB, hops: 2, drain: 1.5m}
+limits: {body: 128MiB, frame: 1048576, held: 1 GiB, hops: 2, drain: 1.5m, memory: 2GiB}
 """
 
 
@@ -101,7 +101,7 @@ def test_every_key_is_read() -> None:
         initial_mode=_mode("review"),
         initial_mode_by_tenant={_tenant("ci"): _mode("plan"), _tenant("local"): _mode("default")},
     )
-    assert policy.limits == Limits(2**27, 2**20, 2**30, 2, 90.0)
+    assert policy.limits == Limits(2**27, 2**20, 2**30, 2, 90.0, 2**31)
 
 
 def _mode(name: str) -> Any:

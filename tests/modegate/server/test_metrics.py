@@ -22,13 +22,20 @@ def test_what_was_counted_is_on_the_page() -> None:
 
 def test_what_others_count_is_read_with_the_page() -> None:
     metrics, lost = Metrics(), 0
-    metrics.watch(lost=lambda: lost, generation=lambda: 4, problems=lambda: 2, tasks=lambda: 9)
+    metrics.watch(
+        lost=lambda: lost,
+        generation=lambda: 4,
+        problems=lambda: 2,
+        tasks=lambda: 9,
+        held=lambda: 12,
+    )
     lost = 7
     lines = metrics.page()[0].decode().splitlines()
     assert "modegate_recorder_lost_total 7.0" in lines
     assert "modegate_policy_generation 4.0" in lines
     assert "modegate_policy_problems 2.0" in lines
     assert "modegate_tasks 9.0" in lines
+    assert "modegate_held_bytes 12.0" in lines
 
 
 def test_names_that_models_make_up_do_not_make_the_page_grow() -> None:
