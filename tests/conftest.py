@@ -21,6 +21,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+class _Every(frozenset[str]):
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+@pytest.fixture
+def tenants(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let there be tenants of every name, as keys of agents will bring them."""
+    monkeypatch.setattr("modegate.core.ids.TENANTS", _Every())
+
+
 @pytest.fixture
 def anyio_backend() -> str:
     """Run async tests on asyncio, the only loop that modegate supports."""

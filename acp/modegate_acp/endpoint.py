@@ -9,7 +9,8 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from modegate.core.ids import LOCAL, Tenant
+from modegate.core.errors import UnknownTenant
+from modegate.core.ids import LOCAL, Tenant, parse_tenant
 from modegate.server.access import GRANT, Grant, bearer, problem
 from modegate.server.extension import Shared
 from modegate.server.serving import Job
@@ -64,11 +65,15 @@ class Endpoint:
         grant: Grant = scope[GRANT]
         request = HTTPConnection(scope)
         tenant = Tenant(request.query_params.get("tenant", LOCAL))
-        if not 0 < len(tenant) <= 128:
-            return problem(400, "bad_request", "tenant: must have 1 to 128 characters")
         if not grant.sees(tenant):
             # Not 404, on which clients take their connection for lost.
-            return problem(403, "tenant_not_allowed", f"this token knows no tenant {tenant!r}")
+            return problem(
+                403, "tenant_not_allowed", f"this token knows no tenant {tenant[:128]!r}"
+            )
+        try:
+            parse_tenant(tenant)
+        except UnknownTenant as error:
+            return problem(400, error.code, str(error))
         headers = Headers(scope=scope)
         base = agents_base(scope["scheme"], headers.get("host", ""), self._shared.agents_port)
         return Caller(bearer(headers), grant.name, tenant, base)

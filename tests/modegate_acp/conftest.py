@@ -50,6 +50,11 @@ def connect(request: pytest.FixtureRequest) -> Connect:
 
 
 @pytest.fixture(autouse=True)
+def _each_test_has_a_tenant(tenants: None) -> None:
+    """Let a test have a tenant of its own, whose list no other test writes to."""
+
+
+@pytest.fixture(autouse=True)
 def valid(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Hold every message that is emitted against the official schemas."""
     with judged(monkeypatch):

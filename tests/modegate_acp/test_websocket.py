@@ -13,7 +13,7 @@ import pytest
 from starlette.types import ASGIApp, Message
 from websockets.exceptions import ConnectionClosed
 
-from modegate.core.ids import Tenant
+from modegate.core.ids import LOCAL, Tenant
 from modegate.core.levels import Level
 from modegate.server.access import GRANT, Grant
 from modegate_acp import outbox
@@ -66,8 +66,8 @@ async def test_the_handshake_names_the_connection(proxy: Running) -> None:
         ("/s/s1/v1/responses", "GET", 426),
         ("/acp/more", "GET", 404),
         ("//acp", "GET", 404),
-        ("/acp/", "GET", 307),
-        ("/ACP", "GET", 426),
+        ("/acp/", "GET", 404),
+        ("/ACP", "GET", 404),
         ("/control/v1/sessions", "GET", 200),
         ("/acp", "PUT", 405),
     ],
@@ -116,9 +116,13 @@ async def test_other_sites_are_refused(
     assert await status(proxy, upgrade("/acp", *lines, host=host)) == expected
 
 
-async def test_a_tenant_must_be_one(proxy: Running) -> None:
-    assert await status(proxy, upgrade("/acp?tenant=", AUTH)) == 400
-    assert await status(proxy, upgrade(f"/acp?tenant={'x' * 129}", AUTH)) == 400
+@pytest.mark.parametrize("tenant", ["", "ci", "x" * 129])
+async def test_o2_a_tenant_that_no_agent_can_have_is_refused(
+    proxy: Running, monkeypatch: pytest.MonkeyPatch, tenant: str
+) -> None:
+    monkeypatch.setattr("modegate.core.ids.TENANTS", frozenset({LOCAL}))
+    assert await status(proxy, upgrade(f"/acp?tenant={tenant}", AUTH)) == 400
+    assert await status(proxy, upgrade("/acp?tenant=local", AUTH)) == 101
 
 
 NO_MESSAGES: dict[str, tuple[str, int]] = {

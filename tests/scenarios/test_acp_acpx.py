@@ -15,8 +15,18 @@ from typing import Any
 import pytest
 
 from support.acp_clients import NODE, PATIENCE
-from support.acp_story import GIVES_IN, PLAN, WRITES, mode, proxied, questions, step, until
-from support.running import TOKEN, Running
+from support.acp_story import (
+    GIVES_IN,
+    PLAN,
+    POLICIES,
+    WRITES,
+    mode,
+    proxied,
+    questions,
+    step,
+    until,
+)
+from support.running import TOKEN, Running, policies_file
 
 pytestmark = pytest.mark.timeout(240)
 """Many processes start here, which takes long where a machine has other work; nothing waits for the time."""
@@ -130,8 +140,11 @@ async def test_a_plan_is_shown_rejected_and_approved_on_connecting_again(acpx: A
 
 async def test_a_person_at_the_terminal_cancels(acpx: Acpx) -> None:
     """The question stands until ^C, which ends the prompt and sets nothing."""
+    assert acpx.proxy.composed
+    policies_file(acpx.proxy.folder, f"{POLICIES}sessions: {{initial_mode: plan}}\n")
+    await acpx.proxy.composed.policies.poll()
     ours, theirs = os.openpty()
-    command = acpx.command("exec", "/mode default", tenant="held")
+    command = acpx.command("exec", "/mode default")
     process = await acpx.start(*command, stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
     seen = b""
@@ -143,5 +156,5 @@ async def test_a_person_at_the_terminal_cancels(acpx: Acpx) -> None:
             seen += await asyncio.to_thread(os.read, ours, 65536)
         await process.wait()
     os.close(ours)
-    (held,) = (await acpx.proxy.control("GET", "/sessions?tenant=held")).json()["sessions"]
-    assert held["mode"] == "plan"
+    sessions = (await acpx.proxy.control("GET", "/sessions")).json()["sessions"]
+    assert [one["mode"] for one in sessions if one["id"] != "s"] == ["plan"]

@@ -34,7 +34,6 @@ modes:
   review:
     section: REVIEW-SECTION
     tools: [read]
-sessions: {initial_mode: {tenants: {held: plan}}}
 """
 SCRIPT = """
 answers:

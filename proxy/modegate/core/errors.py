@@ -11,6 +11,7 @@
     │   └── SessionUnreadable          session_unreadable its log holds what this version cannot read
     ├── TooLarge                  413  too_large
     ├── UnknownMode               422  unknown_mode
+    ├── UnknownTenant             422  unknown_tenant
     ├── Conflict                  409  conflict
     │   └── NotOpen                    not_open           an answer to a question that is settled
     ├── BadOption                 422  bad_option
@@ -110,6 +111,13 @@ class UnknownMode(ModegateError):
         """Name the mode and what there is instead."""
         super().__init__(f"unknown mode {mode!r}; available: {', '.join(available)}")
         self.available = available
+
+
+class UnknownTenant(ModegateError):
+    """A tenant of which no agent can be, so that what is said of it would hold nobody."""
+
+    status = 422
+    code = "unknown_tenant"
 
 
 class Conflict(ModegateError):

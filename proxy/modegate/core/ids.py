@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NewType
 from urllib.parse import quote, unquote
 
-from modegate.core.errors import BadSession
+from modegate.core.errors import BadSession, UnknownTenant
 
 Tenant = NewType("Tenant", str)
 SessionId = NewType("SessionId", str)
@@ -21,6 +21,9 @@ Seq = NewType("Seq", int)
 
 LOCAL = Tenant("local")
 """The tenant of every request while no proxy keys are configured."""
+
+TENANTS = frozenset({LOCAL})
+"""Whose sessions there can be. A mode of any other tenant would hold no agent."""
 
 DEFAULT_MODE = ModeId("default")
 """The reserved mode that has no definition and means: no policy."""
@@ -44,6 +47,20 @@ class SessionKey:
         """Read back what `str()` of a key gave."""
         tenant, _, session = text.partition("/")
         return cls(Tenant(unquote(tenant)), SessionId(unquote(session)))
+
+
+def parse_tenant(raw: str) -> Tenant:
+    """Check a tenant that somebody gave on purpose (policy, parameter, command line).
+
+    Raises:
+        UnknownTenant: no agent can be of it.
+    """
+    if raw not in TENANTS:
+        raise UnknownTenant(
+            f"no agent can be of tenant {raw[:128]!r}: modegate does not know keys of agents yet, so that "
+            f"each request is of tenant {LOCAL!r}; leave the tenant out"
+        )
+    return Tenant(raw)
 
 
 def parse_session_id(raw: str) -> SessionId:

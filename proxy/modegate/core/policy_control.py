@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 
-from modegate.core.ids import LOCAL, Tenant
+from modegate.core.errors import UnknownTenant
+from modegate.core.ids import LOCAL, Tenant, parse_tenant
 from modegate.core.levels import AcpControl, Control, Level, Token
 from modegate.core.places import Place
 from modegate.core.policy_schema import KEYS, choice
 
 OWN_TOKEN = "control"  # noqa: S105 -- a name, not a secret
 """What the log calls the token of the process itself, so that no other can have the name."""
-
-MAX_TENANT = 128
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
@@ -77,7 +76,17 @@ def _matching(place: Place | None, pattern: re.Pattern[str], what: str) -> str |
 
 def _tenants(place: Place) -> tuple[Tenant, ...]:
     names = [(entry, entry.string()) for entry in place.sequence() or []]
-    for entry, name in names:
-        if name is not None and len(name) > MAX_TENANT:
-            entry.problem(f"must have {MAX_TENANT} characters at most")
-    return tuple(Tenant(name) for _, name in names if name is not None)
+    return tuple(
+        tenant
+        for entry, name in names
+        if name is not None and (tenant := known_tenant(entry, name))
+    )
+
+
+def known_tenant(place: Place, name: str) -> Tenant | None:
+    """Give the tenant of this name, or note that no agent can be of it."""
+    try:
+        return parse_tenant(name)
+    except UnknownTenant as error:
+        place.problem(str(error))
+        return None

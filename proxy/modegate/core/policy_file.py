@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from modegate.core.ids import DEFAULT_MODE, ModeId, Tenant
+from modegate.core.ids import DEFAULT_MODE, ModeId
 from modegate.core.levels import Control
 from modegate.core.places import Place, read_document
 from modegate.core.policy import (
@@ -26,7 +26,7 @@ from modegate.core.policy import (
     Policy,
     Sessions,
 )
-from modegate.core.policy_control import read_control
+from modegate.core.policy_control import known_tenant, read_control
 from modegate.core.policy_rules import read_tools
 from modegate.core.policy_schema import (
     KEYS,
@@ -229,9 +229,10 @@ def _initial(place: Place, known: Collection[str]) -> dict[str, Any]:
     if "default" in keys:
         found["initial_mode"] = mode_reference(keys["default"], known)
     if "tenants" in keys:
-        tenants = keys["tenants"].mapping() or {}
         found["initial_mode_by_tenant"] = {
-            Tenant(tenant): mode_reference(to, known) for tenant, to in tenants.items()
+            tenant: mode_reference(to, known)
+            for name, to in (keys["tenants"].mapping() or {}).items()
+            if (tenant := known_tenant(to, name))
         }
     return found
 

@@ -7,8 +7,8 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from modegate.core.errors import BadRequest, LevelNeeded, ModegateError, TooLarge, UnknownMode
-from modegate.core.ids import LOCAL, Tenant
+from modegate.core.errors import LevelNeeded, ModegateError, TooLarge, UnknownMode
+from modegate.core.ids import LOCAL, Tenant, parse_tenant
 from modegate.core.levels import Level
 from modegate.core.policy_control import OWN_TOKEN
 from modegate.server.access import GRANT, Grant
@@ -23,15 +23,13 @@ def tenant_of(request: Request) -> Tenant:
     """Give the tenant that is asked about.
 
     Raises:
-        BadRequest: its name is empty or over 128 characters.
         HTTPException: 404, the token is not for this tenant; the same whether the tenant exists or not.
+        UnknownTenant: no agent can be of it.
     """
     tenant = request.query_params.get("tenant", LOCAL)
-    if not 0 < len(tenant) <= 128:
-        raise BadRequest("tenant: must have 1 to 128 characters")
     if not _grant(request).sees(Tenant(tenant)):
-        raise HTTPException(404, f"this token knows no tenant {tenant!r}; see ?tenant=")
-    return Tenant(tenant)
+        raise HTTPException(404, f"this token knows no tenant {tenant[:128]!r}; see ?tenant=")
+    return parse_tenant(tenant)
 
 
 def need(request: Request, level: Level, what: str) -> None:

@@ -20,6 +20,7 @@ STATUSES: dict[type[ModegateError], tuple[int, str]] = {
     errors.ModeGone: (400, "mode_gone"),
     errors.SessionUnreadable: (400, "session_unreadable"),
     errors.TooLarge: (413, "too_large"),
+    errors.UnknownTenant: (422, "unknown_tenant"),
     errors.UnknownMode: (422, "unknown_mode"),
     errors.Conflict: (409, "conflict"),
     errors.NotOpen: (409, "not_open"),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modegate.core.ids import LOCAL
 from modegate.core.policy import (
     Condition,
     Effect,
@@ -50,7 +51,7 @@ sessions:
   identify: [path, "header:X-My-Session", "body:metadata.session_id"]
   parent: ["header:x-parent"]
   when_missing: reject
-  initial_mode: {default: review, tenants: {ci: plan, local: default}}
+  initial_mode: {default: review, tenants: {local: default}}
 limits: {body: 128MiB, frame: 1048576, held: 1 GiB, hops: 2, drain: 1.5m, memory: 2GiB}
 """
 
@@ -99,16 +100,12 @@ def test_every_key_is_read() -> None:
         parent=("header:x-parent",),
         when_missing="reject",
         initial_mode=_mode("review"),
-        initial_mode_by_tenant={_tenant("ci"): _mode("plan"), _tenant("local"): _mode("default")},
+        initial_mode_by_tenant={LOCAL: _mode("default")},
     )
     assert policy.limits == Limits(2**27, 2**20, 2**30, 2, 90.0, 2**31)
 
 
 def _mode(name: str) -> Any:
-    return name
-
-
-def _tenant(name: str) -> Any:
     return name
 
 
@@ -277,6 +274,11 @@ def test_conditions_are_checked(when: str, path: str, message: str) -> None:
         ("sessions: {when_missing: drop}", "sessions.when_missing", "derive, reject"),
         ("sessions: {initial_mode: plam}", "sessions.initial_mode", "did you mean 'plan'?"),
         ("sessions: {initial_mode: {tenant: {}}}", "sessions.initial_mode.tenant", "'tenants'"),
+        (
+            "sessions: {initial_mode: {tenants: {ci: plan}}}",
+            "sessions.initial_mode.tenants.ci",
+            "no agent can be of tenant 'ci'",
+        ),
         ("sessions: {initial_mode: {tenants: []}}", "sessions.initial_mode.tenants", "a mapping"),
         ("sessions: {initial_mode: {default: x}}", "sessions.initial_mode.default", "no such mode"),
         ("limits: []", "limits", "must be a mapping"),

@@ -121,7 +121,11 @@ async def test_a_huge_body_is_refused(proxy: Running) -> None:
         ("GET", "/sessions?limit=0", 400, "bad_request"),
         ("GET", "/sessions?limit=201", 400, "bad_request"),
         ("GET", "/sessions?limit=x", 400, "bad_request"),
-        ("GET", "/sessions?tenant=", 400, "bad_request"),
+        ("GET", "/sessions?tenant=", 422, "unknown_tenant"),
+        ("GET", "/sessions?tenant=ci", 422, "unknown_tenant"),
+        ("GET", "/sessions/s?tenant=ci", 422, "unknown_tenant"),
+        ("GET", "/sessions/s/events?tenant=ci", 422, "unknown_tenant"),
+        ("GET", "/approvals?tenant=ci", 422, "unknown_tenant"),
         ("GET", "/sessions/s1/events?after=-1", 400, "bad_request"),
         ("GET", "/sessions/s1/events?after=99999999999999999999", 400, "bad_request"),
         ("GET", "/sessions/s1/events?after=%D9%A1", 400, "bad_request"),
@@ -170,6 +174,18 @@ async def test_sessions_are_listed_newest_first_page_by_page(proxy: Running) -> 
     assert "nextCursor" not in rest
 
 
+async def test_o2_no_mode_is_set_for_a_tenant_that_no_agent_can_have(proxy: Running) -> None:
+    """It would look as if it held somebody."""
+    answer = await proxy.control("PUT", "/sessions/s9/mode?tenant=ci", json={"mode": "plan"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "unknown_tenant")
+    assert "'ci'" in answer.json()["error"]["message"]
+    assert "'local'" in answer.json()["error"]["message"]
+    assert proxy.composed
+    assert not await proxy.composed.parts.log.was_seen(key("s9", "ci"))
+    assert (await proxy.control("PUT", "/sessions/s9/mode", json={"mode": "plan"})).is_success
+
+
+@pytest.mark.usefixtures("tenants")
 async def test_tenants_do_not_see_each_other(proxy: Running) -> None:
     await see(proxy, "s1", 1, tenant="other")
     await proxy.set_mode("plan", "s1")

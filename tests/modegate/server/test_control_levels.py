@@ -32,7 +32,9 @@ LEVELS = {"eye": "observe", "phone": "tighten", "desk": "full"}
 
 
 @pytest.fixture
-async def proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Running]:
+async def proxy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tenants: None
+) -> AsyncIterator[Running]:
     for name in (*LEVELS, "away"):
         monkeypatch.setenv(f"{name.upper()}_TOKEN", f"secret-{name}")
     policies_file(tmp_path, POLICIES + CONTROL)
