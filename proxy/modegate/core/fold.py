@@ -81,6 +81,11 @@ class State:
     """Why the log cannot be trusted, or None."""
 
     @property
+    def begun(self) -> bool:
+        """Whether the log says in which mode the session began: it was opened, or a mode was set."""
+        return self.opened is not None or self.mode_seq > 0
+
+    @property
     def ever_gated(self) -> bool:
         """Whether the session was ever in a mode other than default, by its own log."""
         return self.mode != DEFAULT_MODE or bool(self.left) or bool(self.lanes)

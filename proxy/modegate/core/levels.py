@@ -65,7 +65,7 @@ def to_set(state: State, wanted: ModeId, *, first: ModeId = DEFAULT_MODE) -> Lev
     if follows and not state.set_by_person:
         # It would follow its parent no longer, whose mode may be stricter than any of its own.
         return Level.FULL
-    now = state.mode if state.seq else first
+    now = state.mode if state.begun else first
     return Level.TIGHTEN if now in (DEFAULT_MODE, wanted) else Level.FULL
 
 

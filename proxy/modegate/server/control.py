@@ -18,7 +18,7 @@ from starlette.routing import Route, Router
 from modegate.core.errors import BadRequest, ModegateError
 from modegate.core.events import Record, to_json
 from modegate.core.fold import State
-from modegate.core.ids import ModeId, Seq, SessionKey, parse_session_id
+from modegate.core.ids import DEFAULT_MODE, ModeId, Seq, SessionKey, parse_session_id
 from modegate.core.levels import Level
 from modegate.core.policy import Policy
 from modegate.core.problems import Problem
@@ -57,7 +57,13 @@ class Folds(Protocol):
         ...
 
     async def set_mode(
-        self, key: SessionKey, mode: ModeId, by: str, allow: Callable[[State], None] | None = None
+        self,
+        key: SessionKey,
+        mode: ModeId,
+        by: str,
+        allow: Callable[[State], None] | None = None,
+        *,
+        first: ModeId = DEFAULT_MODE,
     ) -> tuple[State, bool]:
         """Append `mode/set` unless that mode is in force; give the state and whether it changed."""
         ...

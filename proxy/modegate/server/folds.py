@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from modegate.core.errors import Conflict, LogUnavailable, SessionUnreadable
 from modegate.core.events import Entry, ModeSet, Record
 from modegate.core.fold import State, dump_state, fold, fold_all, load_state
-from modegate.core.ids import ModeId, Seq, SessionKey
+from modegate.core.ids import DEFAULT_MODE, ModeId, Seq, SessionKey
 from modegate.server.clock import Clock
 from modegate.server.eventlog import EventLog
 
@@ -57,12 +57,13 @@ class Folds:
         """Reads of the feed so far."""
         self.log_reads = 0
         """Reads of pages of sessions' logs so far."""
+        self.gaps = 0
+        """How often nothing in memory could be trusted any more."""
         self._clock = clock
         self._max_sessions = max_sessions
         self._slots: OrderedDict[SessionKey, _Slot] = OrderedDict()
         self._floors: OrderedDict[SessionKey, Seq] = OrderedDict()
         self._position: str | None = None
-        self._gaps = 0
         self._reading = asyncio.Lock()
         self._ended = 0
         self._failure: LogUnavailable | None = None
@@ -80,10 +81,10 @@ class Folds:
         """
         while True:
             await self._read_feed()
-            gaps, slot = self._gaps, self._slot(key)
+            gaps, slot = self.gaps, self._slot(key)
             async with slot.lock:
                 state = slot.current() or await self._load(key, slot)
-            if gaps == self._gaps:
+            if gaps == self.gaps:
                 return state
 
     async def append(
@@ -111,12 +112,19 @@ class Folds:
         return last
 
     async def set_mode(
-        self, key: SessionKey, mode: ModeId, by: str, allow: Callable[[State], None] | None = None
+        self,
+        key: SessionKey,
+        mode: ModeId,
+        by: str,
+        allow: Callable[[State], None] | None = None,
+        *,
+        first: ModeId = DEFAULT_MODE,
     ) -> tuple[State, bool]:
         """Append `mode/set` unless that mode is in force; give the state and whether it was appended.
 
-        Whether the policy has the mode is the caller's to check. `allow` is called with the very state that
-        the event would follow, and raises what the caller is to get instead.
+        A session that has not begun is to begin in `first`, so that no other mode is in force already.
+        Whether the policy has the mode is the caller's to check. `allow` is called with the very state
+        that the event would follow, and raises what the caller is to get instead.
 
         Raises:
             Conflict: others kept appending.
@@ -128,7 +136,8 @@ class Folds:
                 raise SessionUnreadable(state.unreadable)
             if allow is not None:
                 allow(state)
-            in_force = state.mode == mode and not _follows_parent(state, by)
+            now = state.mode if state.begun else first
+            in_force = state.mode == mode == now and not _follows_parent(state, by)
             # An append of nothing tells the feed again, in case that failed when the mode was set.
             entries = () if in_force else (Entry(self._clock.now_ms(), by, ModeSet(mode)),)
             try:
@@ -164,7 +173,7 @@ class Folds:
             self._ended, self._failure = self._ended + 1, None
 
     def _forget(self) -> None:
-        self._gaps += 1
+        self.gaps += 1
         for key, slot in self._slots.items():
             if slot.state and slot.state.seq:
                 self._floors[key] = max(slot.state.seq, self._floors.get(key, Seq(0)))

@@ -22,7 +22,13 @@ class _Log(Protocol):
 
 class _Folds(Protocol):
     async def set_mode(
-        self, key: SessionKey, mode: ModeId, by: str, allow: Callable[[State], None] | None = None
+        self,
+        key: SessionKey,
+        mode: ModeId,
+        by: str,
+        allow: Callable[[State], None] | None = None,
+        *,
+        first: ModeId = DEFAULT_MODE,
     ) -> tuple[State, bool]: ...
 
 
@@ -71,14 +77,15 @@ class ModeSetter:
         policy = self._policies.current
         if wanted != DEFAULT_MODE and wanted not in policy.modes:
             raise UnknownMode(wanted, (DEFAULT_MODE, *policy.modes))
+        # Before the state, as when a session is opened: see `Sessions`.
         seen = await self._log.was_seen(key)
         first = DEFAULT_MODE if seen else policy.sessions.initial(key.tenant)
         was = DEFAULT_MODE
 
         def checked(state: State) -> None:
             nonlocal was
-            was = state.mode
+            was = state.mode if state.begun else first
             allow(to_set(state, wanted, first=first), state)
 
-        state, changed = await self._folds.set_mode(key, wanted, by, checked)
+        state, changed = await self._folds.set_mode(key, wanted, by, checked, first=first)
         return Change(was, state, changed)

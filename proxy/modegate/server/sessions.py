@@ -23,7 +23,7 @@ from modegate.server.recorder import Recorder
 
 DAY_MS = 24 * 60 * 60 * 1000
 MAX_SEEN = 10_000
-"""Sessions remembered as seen; others are looked up in the index."""
+"""Sessions remembered that the index knows; others are looked up in it."""
 
 MAX_TRIES = 5
 """Attempts to open a session while others append to it."""
@@ -41,6 +41,7 @@ class Sessions:
         self._recorder = recorder
         self._clock = clock
         self._seen: OrderedDict[SessionKey, None] = OrderedDict()
+        self._gaps = folds.gaps
 
     async def follow(self, found: Identified) -> Identified:
         """Give the session to which the answer was given that a request goes on from, if it names no other.
@@ -59,6 +60,7 @@ class Sessions:
         """Begin a step: give what it stands under; a session seen for the first time may be opened.
 
         Raises:
+            Conflict: others kept appending to the session, so that it could not be opened.
             LogUnavailable: the log cannot be read or written.
             Refusal: the mode in force, or the log, cannot be used.
         """
@@ -67,16 +69,41 @@ class Sessions:
                 "session %s was taken from %s; these name another: %s",
                 found.key, found.how, ", ".join(found.disagree),
             )  # fmt: skip
-        state = await self._folds.state(found.key)
-        for _ in range(MAX_TRIES):
-            events = await self._opening(found, state, policy, path)
-            if not events:
-                break
-            with suppress(Conflict):
-                await self._append(found.key, events, state)
-            state = await self._folds.state(found.key)
+        state = await self._opened(found, policy, path)
         self._recorder.touch(Seen(found.key, found.agent, found.how, self._clock.now_ms()))
         return await self._stand(found.key, state, policy)
+
+    async def _opened(self, found: Identified, policy: Policy, path: str) -> State:
+        """Give the state of a session that has begun: by its log, or because its beginning is default.
+
+        Whatever ends this early, leaves nothing behind that could be taken for a beginning.
+        """
+        for _ in range(MAX_TRIES):
+            state = await self._folds.state(found.key)
+            if not self._must_look(found, state, policy):
+                first = DEFAULT_MODE
+            elif await self._log.was_seen(found.key):
+                # The log is told of an opening before the index: what the index knows shows in a state
+                # that is read after it, or the session was only seen, which is to begin in default.
+                state = await self._folds.state(found.key)
+                first = DEFAULT_MODE
+                if not state.begun:
+                    self._note(found.key)
+            else:
+                first = await self._first_mode(found, policy)
+            events = self._opening(found, state, first, path)
+            if not events:
+                return state
+            with suppress(Conflict):
+                await self._append(found.key, events, state)
+        raise Conflict(f"session {found.key} changes too fast to be opened; try again")
+
+    def _must_look(self, found: Identified, state: State, policy: Policy) -> bool:
+        """Tell whether the log and the policy leave open in which mode the session begins."""
+        if state.begun or state.unreadable is not None:
+            return False
+        plain = not found.derived and policy.sessions.initial(found.key.tenant) == DEFAULT_MODE
+        return not plain and not self._began(found.key)
 
     async def stand(self, key: SessionKey, policy: Policy) -> Standing:
         """Give what a session stands under now, its parents' modes included."""
@@ -97,25 +124,19 @@ class Sessions:
         ]
         await self._folds.append(key, entries, expect=state.seq)
 
-    async def _opening(
-        self, found: Identified, state: State, policy: Policy, path: str
-    ) -> list[Event]:
+    @staticmethod
+    def _opening(found: Identified, state: State, first: ModeId, path: str) -> list[Event]:
         """Give what the log must hold before this step: nothing for a session that is only seen."""
-        if state.opened is not None:
+        if state.opened is not None or state.unreadable is not None:
             return []
-        first = await self._first_mode(found, state, policy)
         if first == DEFAULT_MODE and found.parent is None and not state.ever_gated:
             return []
         opened = SessionOpen(found.agent, path, found.how, found.parent, found.derived)
         return [opened, ModeSet(first)] if first != DEFAULT_MODE else [opened]
 
-    async def _first_mode(self, found: Identified, state: State, policy: Policy) -> ModeId:
-        """Give the mode in which a session begins that was never seen; default for all others."""
+    async def _first_mode(self, found: Identified, policy: Policy) -> ModeId:
+        """Give the mode in which a session begins that was never seen."""
         initial = policy.sessions.initial(found.key.tenant)
-        if not found.derived and initial == DEFAULT_MODE:
-            return DEFAULT_MODE
-        if state.seq or await self._seen_before(found.key):
-            return DEFAULT_MODE
         if not found.derived:
             return initial
         start = tightest(policy, [initial, await self._kins_mode(found, policy)])
@@ -128,16 +149,21 @@ class Sessions:
         kin = await self._log.derived_kin(found.key.tenant, found.agent, now - DAY_MS)
         return derived_start(policy, [await self._folds.state(one) for one in kin], now)
 
-    async def _seen_before(self, key: SessionKey) -> bool:
-        # What was seen once stays seen, so the index is asked once for each session.
-        if key in self._seen:
-            self._seen.move_to_end(key)
-            return True
-        seen = await self._log.was_seen(key)
+    def _began(self, key: SessionKey) -> bool:
+        """Tell whether the session is known to have begun in default, unless its log says otherwise."""
+        if self._gaps != self._folds.gaps:
+            # Whatever was known may have been lost with what was lost.
+            self._gaps = self._folds.gaps
+            self._seen.clear()
+        if key not in self._seen:
+            return False
+        self._seen.move_to_end(key)
+        return True
+
+    def _note(self, key: SessionKey) -> None:
         self._seen[key] = None
         if len(self._seen) > MAX_SEEN:
             self._seen.popitem(last=False)
-        return seen
 
 
 def _followed(state: State) -> SessionId | None:
