@@ -12,17 +12,16 @@ is a few kilobytes, so reading it costs less than being clever.
 from __future__ import annotations
 
 import asyncio
-import hashlib
+import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from modegate.core.policy import Policy
-from modegate.core.policy_file import parse
 from modegate.core.problems import PolicyProblems, Problem
-from modegate.core.yaml_source import MAX_BYTES
 from modegate.server.clock import Clock
+from modegate.server.policy_reader import Content, Reader, look
 
 POLL = 0.5
 """Seconds between looks, so that a change is in force within a second."""
@@ -49,44 +48,19 @@ class PolicyStatus:
     """Why the file as it is now is not in force; empty if it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Content:
-    """What a look at the file found: its bytes, or why there are none."""
-
-    data: bytes
-    error: str = ""
-
-    def digest(self) -> str:
-        return hashlib.sha256(self.data).hexdigest() + self.error
-
-    def policy(self) -> Policy:
-        if self.error:
-            raise PolicyProblems([Problem("", 0, self.error)])
-        return parse(self.data)
-
-
 def read_policy(path: Path) -> Policy:
     """Read and validate a policy file once.
 
     Raises:
         PolicyProblems: it cannot be read, or is not valid.
     """
-    return _look(path).policy()
-
-
-def _look(path: Path) -> _Content:
-    try:
-        with path.open("rb") as file:
-            # One byte more than may be in it is enough to refuse it.
-            return _Content(file.read(MAX_BYTES + 1))
-    except OSError as error:
-        return _Content(b"", f"the file cannot be read: {error.strerror or error}")
+    return look(path).policy()
 
 
 class Policies:
     """Holds the policy in force and keeps up with its file; a bad file changes nothing."""
 
-    def __init__(self, path: Path, clock: Clock, content: _Content) -> None:
+    def __init__(self, path: Path, clock: Clock, content: Content) -> None:
         self.current = content.policy()
         now = clock.now_ms()
         self.status = PolicyStatus(str(path), 1, self.current.hash, now, now)
@@ -96,6 +70,8 @@ class Policies:
         """Called on the event loop with what is wrong with new content, once for each."""
         self._path = path
         self._clock = clock
+        self._reader = Reader(lambda: look(path))
+        self._woken = asyncio.Event()
         self._seen = content.digest()
         self._adopt: Callable[[Policy], None] = lambda _policy: None
 
@@ -106,7 +82,7 @@ class Policies:
         Raises:
             PolicyProblems: with all that is wrong; nothing should start then.
         """
-        return cls(path, clock, _look(path))
+        return cls(path, clock, look(path))
 
     def adopted_by(self, adopt: Callable[[Policy], None]) -> None:
         """Ask `adopt`, now and on the event loop before each new policy comes into force, to make it work.
@@ -120,16 +96,27 @@ class Policies:
     async def watch(self) -> None:
         """Keep up with the file until cancelled."""
         while True:
-            await asyncio.sleep(POLL)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._woken.wait(), POLL)
+            asked = self._woken.is_set()
+            self._woken.clear()
             await self.poll()
+            if asked:
+                problems = len(self.status.problems)
+                now = f"not in force, for {problems} problem(s)" if problems else "in force"
+                logger.info("%s was read as asked: it is %s", self._path, now)
+
+    def reread(self) -> None:
+        """Have the file looked at now, and say how it stands; on the event loop."""
+        self._woken.set()
 
     async def poll(self, settle: float = SETTLE) -> None:
         """Look once; content that is new and stands still is put in force, or it is said why not."""
-        content = await asyncio.to_thread(_look, self._path)
+        content = await self._reader.look()
         if content.digest() == self._seen:
             return
         await asyncio.sleep(settle)
-        if await asyncio.to_thread(_look, self._path) != content:
+        if await self._reader.look() != content:
             return
         self._seen = content.digest()
         try:

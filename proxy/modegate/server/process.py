@@ -21,7 +21,7 @@ from modegate.server.compose import Composed, check_start, compose
 from modegate.server.extension import Extend
 from modegate.server.policies import Policies
 from modegate.server.printable import printable
-from modegate.server.serving import Server, bind, new_event_loop, serve_with, tune_malloc
+from modegate.server.serving import Server, bind, new_event_loop, on_hangup, serve_with, tune_malloc
 from modegate.server.settings import Settings
 from modegate.server.token_file import TOKEN_FILE
 from modegate.server.workers import WORKER, supervise
@@ -81,6 +81,7 @@ def run(settings: Settings, *, acp: Extend | None = None) -> None:
         TaskDied: it had to end.
     """
     logs.configure(settings.log_level, settings.log_format)
+    on_hangup(lambda: None)  # until there is a policy to be read again
     with listening(settings) as addresses:
         if settings.workers == 1:
             work(settings, addresses, acp)
@@ -106,6 +107,7 @@ async def _serve(settings: Settings, addresses: Addresses, acp: Extend | None) -
             drain=composed.policies.current.limits.drain,
             on_drain=composed.drain,
             on_start=lambda: _tell(settings, addresses, composed),
+            on_hangup=composed.policies.reread,
         )
         await serve_with(server, addresses.all(), composed.jobs)
 

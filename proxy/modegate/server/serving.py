@@ -20,6 +20,7 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -100,6 +101,13 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
+def on_hangup(call: Callable[[], object]) -> dict[int, Any]:
+    """Call this at each SIGHUP, where there is one, instead of ending; give what was done before."""
+    if not hasattr(signal, "SIGHUP") or threading.current_thread() is not threading.main_thread():
+        return {}
+    return {signal.SIGHUP: signal.signal(signal.SIGHUP, lambda *_: call())}
+
+
 class Server(uvicorn.Server):
     """uvicorn, but a signal only begins the end: the caller cleans up afterwards and picks the exit code."""
 
@@ -110,6 +118,7 @@ class Server(uvicorn.Server):
         drain: float,
         on_drain: Callable[[], None],
         on_start: Callable[[], Awaitable[None]] | None = None,
+        on_hangup: Callable[[], None] | None = None,
     ) -> None:
         """Configure for the proxy.
 
@@ -118,6 +127,7 @@ class Server(uvicorn.Server):
             drain: seconds that running requests get at shutdown.
             on_drain: called when the drain begins, to end what would last as long as its client.
             on_start: called when requests and signals are taken.
+            on_hangup: called on the event loop at each SIGHUP, which ends nothing.
         """
         super().__init__(
             uvicorn.Config(
@@ -139,15 +149,18 @@ class Server(uvicorn.Server):
         )
         self._on_drain = on_drain
         self._on_start = on_start
+        self._on_hangup = on_hangup or (lambda: None)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take SIGINT and SIGTERM; uvicorn's own would raise them again before the log is closed."""
+        """Take SIGINT, SIGTERM and SIGHUP; uvicorn's own would raise them again before the log is closed."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
         taken = (signal.SIGINT, signal.SIGTERM)
-        before = {number: signal.signal(number, self.handle_exit) for number in taken}
+        before: dict[int, Any] = {n: signal.signal(n, self.handle_exit) for n in taken}
+        loop = asyncio.get_running_loop()
+        before |= on_hangup(lambda: loop.call_soon_threadsafe(self._on_hangup))
         try:
             yield
         finally:

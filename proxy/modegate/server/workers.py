@@ -21,7 +21,7 @@ from multiprocessing.process import BaseProcess
 from types import FrameType
 from typing import Any
 
-from modegate.server.serving import StartFailed
+from modegate.server.serving import StartFailed, on_hangup
 
 WORKER = "MODEGATE_WORKER"
 """The number of a worker, from 1, in its environment; set here and by nobody else."""
@@ -98,24 +98,30 @@ class _Workers:
             self._ending = True
             with suppress(BlockingIOError):
                 self._wake.send(b"!")
-            for process, _ in self._running.values():
-                if process.pid is not None:
-                    os.kill(process.pid, number)
+            self._tell(number)
 
         taken = (signal.SIGINT, signal.SIGTERM)
-        before = {number: signal.signal(number, end) for number in taken}
+        before: dict[int, Any] = {number: signal.signal(number, end) for number in taken}
+        before |= on_hangup(lambda: self._tell(signal.SIGHUP))
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
+    def _tell(self, number: int) -> None:
+        for process, _ in self._running.values():
+            if process.pid is not None:
+                with suppress(ProcessLookupError):  # it has just ended
+                    os.kill(process.pid, number)
+
     def _start(self, number: int) -> None:
         os.environ[WORKER] = str(number)
         process = self._context.Process(
             target=_run, args=(self._work, self._arguments), name=f"modegate worker {number}"
         )
-        process.start()
+        with _hangups_blocked():
+            process.start()
         self._running[number] = (process, time.monotonic())
         if self._ending:  # since the signal came while it was being started
             process.terminate()
@@ -155,11 +161,27 @@ class _Workers:
                 process.join()
 
 
+@contextmanager
+def _hangups_blocked() -> Iterator[None]:
+    """Let what is started here inherit that SIGHUP waits, until it has said what it does about it."""
+    if not hasattr(signal, "SIGHUP"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _run(work: Callable[..., None], arguments: tuple[Any, ...]) -> None:
     """Be a worker; why it could not start is for the operator to read."""
     if hasattr(os, "setpgid"):
         # ^C at a terminal goes to a whole group: the first process tells it, and twice would cut off.
         os.setpgid(0, 0)
+    if hasattr(signal, "SIGHUP"):
+        on_hangup(lambda: None)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         work(*arguments)

@@ -6,6 +6,8 @@ import asyncio
 import logging
 import os
 import shutil
+import socket
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from modegate.core.ids import ModeId
 from modegate.core.policy import Policy
 from modegate.core.problems import PolicyProblems
 from modegate.server.policies import Policies, read_policy
+from modegate.server.policy_reader import Content, Reader
 
 PLAN = ModeId("plan")
 HALF = "modes:\n  plan:\n    tools: [read, "
@@ -127,6 +130,28 @@ def a_folder(path: Path) -> None:
     path.mkdir()
 
 
+def a_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def a_device(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+def a_socket(path: Path) -> None:
+    path.unlink()
+    # A socket's name is short; the folder's may be long.
+    name = os.path.relpath(path)
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(name if len(name) < len(str(path)) else str(path))
+
+
+def huge(path: Path) -> None:
+    os.truncate(path, 2**42)
+
+
 @pytest.mark.parametrize(
     ("spoil", "problem"),
     [
@@ -134,8 +159,12 @@ def a_folder(path: Path) -> None:
         (emptied, "the file is empty"),
         (not_text, "not UTF-8"),
         (without_its_mode, "needs at least one mode"),
+        (a_pipe, "cannot be read: it is a pipe and no regular file"),
+        (a_device, "cannot be read: it is a device and no regular file"),
+        (a_socket, "cannot be read: it is a socket and no regular file"),
+        (huge, "larger than"),
         (Path.unlink, "cannot be read: No such file"),
-        (a_folder, "cannot be read: Is a directory"),
+        (a_folder, "cannot be read: it is a folder and no regular file"),
     ],
 )
 async def test_B149_a_bad_file_keeps_the_last_good_policy_and_stops_a_start(
@@ -225,3 +254,59 @@ async def test_the_watch_polls_until_it_is_cancelled(policies: Policies, file: P
         await changed.wait()
         watch.cancel()
     assert tools(policies) == ["grep"]
+
+
+async def test_s3_a_file_is_read_when_it_is_asked_for(
+    policies: Policies,
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """And it is said how it stands, so that who asked knows."""
+    monkeypatch.setattr("modegate.server.policies.POLL", 1e6)
+    changed = asyncio.Event()
+    policies.on_change.append(lambda _policy: changed.set())
+    policies.on_failure.append(lambda _problems: changed.set())
+    with caplog.at_level(logging.INFO):
+        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+            watch = group.create_task(policies.watch())
+            for content, found in (
+                (text("grep"), "is in force"),
+                (HALF, "is not in force, for 1 problem"),
+            ):
+                in_place(file, content)
+                policies.reread()
+                await changed.wait()
+                changed.clear()
+                while found not in caplog.text:  # noqa: ASYNC110 -- said after the listeners were told
+                    await asyncio.sleep(0)
+            watch.cancel()
+    assert tools(policies) == ["grep"]
+
+
+async def test_o11_a_file_that_cannot_be_read_in_time_holds_up_nothing(
+    policies: Policies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last good policy stays, it is told once, and what was waited for counts when it comes."""
+    monkeypatch.setattr("modegate.server.policy_reader.READ_S", 0.01)
+    answered, threads = threading.Event(), []
+
+    def hangs() -> Content:
+        threads.append(threading.current_thread())
+        answered.wait(20)
+        return Content(text("grep").encode())
+
+    reader = Reader(hangs)
+    monkeypatch.setattr(policies, "_reader", reader)
+    await policies.poll(settle=0)
+    await policies.poll(settle=0)
+    assert [str(problem) for problem in policies.status.problems] == [
+        "the file cannot be read: no answer within 0.01 s"
+    ]
+    assert tools(policies) == ["read"]
+    assert len(threads) == 1
+    assert threads[0].daemon
+    answered.set()
+    monkeypatch.setattr("modegate.server.policy_reader.READ_S", 20)
+    await policies.poll(settle=0)
+    assert (tools(policies), policies.status.problems) == (["grep"], ())
