@@ -291,8 +291,8 @@ def test_the_pod_may_do_nothing() -> None:
 DIRECTIVES = {
     "Unit": {"Description", "Documentation", "Wants", "After", "StartLimitIntervalSec"},
     "Service": {
-        "Type", "Environment", "EnvironmentFile", "ExecStartPre", "ExecStart", "ExecReload", "Restart", "RestartSec",
-        "RestartPreventExitStatus", "KillMode", "TimeoutStopSec", "LimitNOFILE", "DynamicUser", "User",
+        "Type", "Environment", "EnvironmentFile", "ExecStartPre", "ExecStart", "ExecReload", "Restart",
+        "RestartSec", "RestartPreventExitStatus", "KillMode", "TimeoutStopSec", "LimitNOFILE", "DynamicUser", "User",
         "StateDirectory", "StateDirectoryMode", "UMask", "NoNewPrivileges", "CapabilityBoundingSet",
         "AmbientCapabilities", "ProtectSystem", "ProtectHome", "PrivateTmp", "PrivateDevices",
         "ProtectClock", "ProtectHostname", "ProtectControlGroups", "ProtectKernelLogs",
