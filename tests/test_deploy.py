@@ -292,7 +292,8 @@ DIRECTIVES = {
     "Unit": {"Description", "Documentation", "Wants", "After", "StartLimitIntervalSec"},
     "Service": {
         "Type", "Environment", "EnvironmentFile", "ExecStartPre", "ExecStart", "ExecReload", "Restart",
-        "RestartSec", "RestartPreventExitStatus", "KillMode", "TimeoutStopSec", "LimitNOFILE", "DynamicUser", "User",
+        "RestartSec", "RestartPreventExitStatus", "KillMode", "TimeoutStopSec", "LimitNOFILE", "DynamicUser",
+        "User",
         "StateDirectory", "StateDirectoryMode", "UMask", "NoNewPrivileges", "CapabilityBoundingSet",
         "AmbientCapabilities", "ProtectSystem", "ProtectHome", "PrivateTmp", "PrivateDevices",
         "ProtectClock", "ProtectHostname", "ProtectControlGroups", "ProtectKernelLogs",
