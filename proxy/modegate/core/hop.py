@@ -168,11 +168,12 @@ class StreamedHop:
         parts = self.hold.advance()
         try:
             while self._waiting and self.hold.done is None and not self.hold.to_judge():
-                if self._waiting[0].odd:
+                frame = self._waiting[0]
+                if frame.odd:
                     raise AnswerUnreadable(
                         "the upstream sent a frame that clients could read in different ways"
                     )
-                new = self._reader.read(self._waiting[0])
+                new = self._reader.read(frame if self._lenient else frame.checked())
                 self._writer.seen(new[0])
                 self._waiting.popleft()
                 self.hold.take(new)

@@ -3,26 +3,34 @@
 Follows the event stream format of the HTML standard (section 9.2.6): lines end in LF, CRLF or CR, a
 blank line ends a frame, a byte order mark may stand in front. A frame carries its bytes as they came,
 so that what is passed on is what was received. Frames in which a lenient reader could see something
-else than a strict one are marked `odd`: the gate refuses them.
+else than a strict one are marked `odd`: the gate refuses them. What stands beside the data is no part of
+an answer, and a client that looks for `data:` in its own way could find a call there: where the gate
+holds, it goes as `safe` says, with comments empty and without lines that are not plain.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from modegate.core.errors import TooLarge
 
 # Atomic, so that the CR and the LF of one line end are never counted as two. CR CR comes first and waits
 # for nothing, as a stream of CR alone would else be late by a frame: an LF behind it is a blank line.
 _FRAME_END = re.compile(rb"\r\r|(?>\r\n|\n)(?>\r\n|\n|\r)")
-_LINE_END = re.compile(rb"\r\n|\n|\r")
+_LINE = re.compile(rb"([^\r\n]*+)(\r\n|\n|\r|\Z)")
 _BOM = b"\xef\xbb\xbf"
-# Some clients split lines at more than the standard's line ends (str.splitlines), and some of them decode
-# as Latin-1, where U+0085 is one byte: a call could hide behind one in a comment. Only text that no
-# reader splits may stand outside of data.
-_HIDDEN_LINE_END = re.compile(rb"[^\t\x20-\x7e]")
+# Clients cut lines at more than the standard's line ends (`str.splitlines`, in Latin-1 too, where U+0085
+# is one byte), and look for `data:` at more places than their beginning.
+_NO_DATA = rb"(?!.*(?i:data))"
+_PLAIN_LINE = re.compile(_NO_DATA + rb"(?:id: ?[\w.:/+=@-]{0,256}|retry: ?[0-9]{1,9})")
+_PLAIN_NAME = re.compile(_NO_DATA + rb"[\w.:/-]{0,128}")
+_OTHER_FIELD = re.compile(_NO_DATA + rb"[\w-]{1,64}(?:: ?[\w .:/+=@-]{0,256})?")
+"""A field that the standard has not, and that no reader could take for data: it is left out."""
+
+BLANK = b" \t\n"
+"""What may stand around the JSON of a frame; at a form feed, some clients would cut the line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +44,12 @@ class Frame:
     event: bytes = b""
     odd: bool = False
     """Readers could differ on what this frame says."""
+    safe: bytes | None = None
+    """The bytes without what a reader of its own kind could take for data, where these are others."""
+
+    def checked(self) -> Frame:
+        """Give the frame as it may go to a client that the gate protects."""
+        return self if self.safe is None else replace(self, raw=self.safe, safe=None)
 
 
 class FrameReader:
@@ -108,22 +122,26 @@ def parse(raw: bytes, text: bytes) -> Frame:
     data: list[bytes] = []
     event = b""
     odd = False
-    for line in _LINE_END.split(text):
-        if not line:
-            continue
+    safe = [raw[: len(raw) - len(text)]]
+    for line, end in _LINE.findall(text):
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
+        stays = line
         if name == b"data":
             data.append(value)
         elif name == b"event":
             event = value
-        elif name not in (b"", b"id", b"retry"):
-            odd = True
-        if name != b"data" and _HIDDEN_LINE_END.search(line):
-            odd = True
+            odd = odd or not _PLAIN_NAME.fullmatch(value)
+        elif not name:
+            stays = line[:1]
+        elif not _PLAIN_LINE.fullmatch(line):
+            odd = odd or not (name in (b"id", b"retry") or _OTHER_FIELD.fullmatch(line))
+            continue
+        safe += (stays, end)
     # One JSON text over several lines reads differently for a client that goes line by line.
     odd = odd or len([line for line in data if line.strip()]) > 1
-    return Frame(raw, b"\n".join(data) if data else None, event, odd)
+    left = b"".join(safe)
+    return Frame(raw, b"\n".join(data) if data else None, event, odd, None if left == raw else left)
 
 
 def encode(data: bytes) -> bytes:

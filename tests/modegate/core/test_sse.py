@@ -81,7 +81,9 @@ def test_a_frame_is_given_the_moment_it_is_complete(end: bytes) -> None:
         (BOM + b"data: a\n\n", Frame(BOM + b"data: a\n\n", b"a")),
         (b"event: e\ndata: a\n\n", Frame(b"event: e\ndata: a\n\n", b"a", b"e")),
         (b"id: 1\nretry: 2\ndata: a\n\n", Frame(b"id: 1\nretry: 2\ndata: a\n\n", b"a")),
-        (b": keepalive\n\n", Frame(b": keepalive\n\n", None)),
+        (b":\n\n", Frame(b":\n\n", None)),
+        (b": keepalive\n\n", Frame(b": keepalive\n\n", None, safe=b":\n\n")),
+        (b"x-y: z\ndata: a\n\n", Frame(b"x-y: z\ndata: a\n\n", b"a", safe=b"data: a\n\n")),
         (b":\ndata: a\n\n", Frame(b":\ndata: a\n\n", b"a")),
         (b"data\n\n", Frame(b"data\n\n", b"")),
         (b"\n\n", Frame(b"\n\n", None)),
@@ -101,11 +103,12 @@ def test_what_a_frame_says(raw: bytes, frame: Frame) -> None:
         b"data: {}\ndata: {}\n\n",
         b" data: {}\n\n",
         b"DATA: {}\n\n",
-        b"x: y\ndata: {}\n\n",
+        b"x: data: {}\ndata: {}\n\n",
         b"{}\n\n",
-        ": \u2028data: {}\n\n".encode(),
-        ": \x85data: {}\n\n".encode(),
-        b": \x0bdata: {}\n\n",
+        "x: \u2028data: {}\n\n".encode(),
+        "x: \x85data: {}\n\n".encode(),
+        b"x: \x0bdata: {}\n\n",
+        b"event: a data: {}\n\n",
         b"event: \x1cdata: {}\n\n",
     ],
 )
@@ -166,5 +169,33 @@ def test_bytes_are_looked_at_a_bounded_number_of_times(monkeypatch: pytest.Monke
 def test_what_is_written_reads_back() -> None:
     assert read([sse.encode(b"{}"), sse.comment("wait")]) == [
         Frame(b"data: {}\n\n", b"{}"),
-        Frame(b": wait\n\n", None),
+        Frame(b": wait\n\n", None, safe=b":\n\n"),
     ]
+
+
+CALL = b'data: {"choices":[{"delta":{"tool_calls":[{}]}}]}'
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(b": " + sign + CALL for sign in (b"", b"\x0b", b"\x0c", b"\x85", b"\xc2\x85")),
+        *(b":" + sign + CALL for sign in (b"\xe2\x80\xa8", b"\xe2\x80\xa9", b"\x1c", b"\x00")),
+        *(b"id: 1" + sign + CALL for sign in (b" ", b"\x0b", b"\x85", b"\xe2\x80\xa8")),
+        *(b"retry: 1" + sign + CALL for sign in (b" ", b"\x0c")),
+        b"id: data:x",
+        b"ID: 1",
+        b"id: " + b"1" * 300,
+    ],
+)
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"], ids=["LF", "CRLF", "CR"])
+def test_h13_what_stands_beside_the_data_says_nothing(line: bytes, end: bytes) -> None:
+    """No client can take it for data, however it cuts lines and wherever it looks for `data:`."""
+    for body in (line + end + end, line + end + b"data: {}" + end + end):
+        for frames in (read([body]), read(bytewise(body))):
+            (frame,) = frames
+            assert frame.raw == body
+            sent = frame.checked()
+            assert not frame.odd
+            assert sent.data == frame.data
+            assert sent.raw.removeprefix(b":").strip() in (b"", b"data: {}")

@@ -117,7 +117,7 @@ UNREADABLE: dict[str, bytes] = {
     "no JSON": begin() + b"data: {\n\n",
     "no sign": begin() + TEXT + delta(0, "text_delta", text="x").replace(b'"x"', b'"\\x"'),
     "[DONE]": begin() + text(0, "Hi") + b"data: [DONE]\n\n",
-    "odd frame": begin() + b"datum: 1\n\n",
+    "odd frame": begin() + b"Data: {}\n\n",
     "two lines": begin() + b'data: {"type":\ndata: "ping"}\n\n',
     "deep": begin() + b'data: {"type": "ping", "x": ' + b"[" * 200 + b"]" * 200 + b"}\n\n",
 }  # fmt: skip

@@ -72,7 +72,7 @@ ALLOWED = {
     "input empty": stream(start(0, {**EMPTY, "input": ""}),
                           delta(0, "input_json_delta", partial_json="{}"), stop(0)),
     "no input": stream(start(0, EMPTY), stop(0)),
-    "ping": begin() + event("ping") + text(0, "Hi") + b": a comment\n\n" + READ + event("ping") + end(),
+    "ping": begin() + event("ping") + text(0, "Hi") + b":\n\n" + READ + event("ping") + end(),
     "citations": stream(start(0, {"type": "text", "text": "", "citations": []}),
                         delta(0, "citations_delta", citation={"type": "char_location"}), stop(0),
                         reason="end_turn"),

@@ -183,7 +183,7 @@ RAW = {
     "no object": b"data: []\n\n",
     "two lines of data": frame(done(READ, 0)).replace(b'"output_index"', b'\ndata: "output_index"'),
     "a line that is none": b"event: response.output_item.done\nDATA: {}\n" + frame(begin()),
-    "a hidden line end": b": \xc2\x85data: {}\n" + frame(begin()),
+    "a hidden line end": b"x: \xc2\x85data: {}\n" + frame(begin()),
     "nested deeply": b'data: {"type":"x","tools":' + b"[" * 200 + b"]" * 200 + b',"tool":[]}\n\n',
 }
 
