@@ -12,8 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
+from modegate.core.arguments import HALF, has_half, paired, parse_arguments, tangled, trouble
 from modegate.core.ids import ToolName
 from modegate.core.policy import ToolCall
 
@@ -22,28 +21,6 @@ def digest(text: str | bytes) -> str:
     """Give the first 16 hex digits of the SHA-256: enough to tell, too little to reveal."""
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     return hashlib.sha256(data).hexdigest()[:16]
-
-
-class _DuplicateKeyError(ValueError):
-    pass
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise _DuplicateKeyError
-    return found
-
-
-def parse_arguments(text: str) -> dict[str, Any] | None:
-    """Read a call's arguments; None unless they are a JSON object without duplicate keys."""
-    try:
-        # The strict decoder first: the standard library's takes NaN.
-        msgspec.json.decode(text.encode())
-        value = json.loads(text, object_pairs_hook=_unique)
-    except (ValueError, RecursionError, UnicodeEncodeError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def canonical(arguments: str) -> str:
@@ -104,7 +81,7 @@ class Gathered:
     @property
     def arguments(self) -> str:
         """The arguments' text, or the free text of a custom call."""
-        return "".join(self.pieces)
+        return paired("".join(self.pieces))
 
     @property
     def name(self) -> ToolName:
@@ -158,16 +135,29 @@ class Gathered:
 
     @property
     def broken(self) -> bool:
-        """Whether its arguments are not one JSON object, so that clients could read them as they like."""
-        return self.kind != "custom" and parse_arguments(self.arguments or "{}") is None
+        """Whether its arguments cannot be read, so that clients could read them as they like."""
+        return bool(self.trouble)
+
+    @property
+    def trouble(self) -> str:
+        """Why its arguments cannot be read; empty if they can."""
+        if self.kind == "custom":
+            return HALF if has_half(self.arguments) else ""
+        # Some servers send no text at all for a call without arguments.
+        return trouble(self.arguments or "{}")
+
+    @property
+    def tangled(self) -> bool:
+        """Whether programs could read different arguments in the text that stands here."""
+        return tangled(parse_arguments(self.arguments or "{}"))
 
     def _parsed(self) -> Sequence[dict[str, Any] | None]:
-        # Some servers send no text at all for a call without arguments.
         parsed = parse_arguments(self.arguments or "{}")
+        read = None if tangled(parsed) else parsed
         if self.kind != "custom":
-            return [parsed]
+            return [read]
         # Free text; but a client may hand it to a tool that takes an object.
-        return [{"input": self.arguments}, *([parsed] if parsed else ())]
+        return [{"input": self.arguments}, *([read] if parsed else ())]
 
 
 def share(one: Gathered, other: Gathered) -> None:

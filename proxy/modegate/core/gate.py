@@ -176,12 +176,13 @@ class Gate:
         verdict = strictest.judgement.verdict
         asks = verdict is Verdict.ASK
         if verdict is not Verdict.ANSWER and call.broken and (asks or not ended):
-            return _unreadable("its arguments are not one JSON object", forces[0])
+            return _unreadable(call.trouble, forces[0])
         if asks and call.ran:
             return _unreadable("the provider runs it without asking", forces[0])
         if asks and len(call.arguments) > leaving.MAX_PLAN:
             return _unreadable("its arguments are too long to ask a person about", forces[0])
-        if asks and (call.ambiguous or len({reading.name for reading in readings}) > 1):
+        many = len({reading.name for reading in readings}) > 1
+        if asks and (call.ambiguous or call.tangled or many):
             return _unreadable("clients could read it in different ways", forces[0])
         return strictest
 

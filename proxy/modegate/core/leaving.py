@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from modegate.core.calls import Gathered, parse_arguments
+from modegate.core.arguments import parse_arguments
+from modegate.core.calls import Gathered
 from modegate.core.events import ApprovalAsked, Option
 from modegate.core.ids import CallId, Lane, StepId, ToolName
 from modegate.core.policy import Exit

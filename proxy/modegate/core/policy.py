@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
+from modegate.core.arguments import spelling
 from modegate.core.globs import glob_matches
 from modegate.core.ids import DEFAULT_MODE, LOCAL, ModeId, Tenant, ToolName
 from modegate.core.levels import Control
@@ -159,7 +160,7 @@ class ToolCall:
 
     name: ToolName
     arguments: Mapping[str, Any] | None
-    """None: not a JSON object, or one with duplicate keys; matches no `when`."""
+    """None: not a JSON object that every program reads alike; matches no `when`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,10 +182,11 @@ def judge(mode: Mode, call: ToolCall) -> Judgement:
     for index, rule in enumerate(mode.rules):
         if not glob_matches(rule.pattern, call.name):
             continue
-        if rule.when is None or _holds(rule.when, call.arguments):
+        doubtful = rule.when is not None and _doubtful(rule.when, call.arguments)
+        if rule.when is None or (not doubtful and _holds(rule.when, call.arguments)):
             return _apply(rule, _label(rule, index))
         unmet = unmet or _label(rule, index)
-        if call.arguments is None and rule.effect is not Effect.ALLOW:
+        if doubtful and rule.effect is not Effect.ALLOW:
             reason = f"{unmet} depends on the arguments, and they cannot be read"
             return Judgement(Verdict.ANSWER, unmet, reason)
     if unmet:
@@ -225,6 +227,19 @@ def _apply(rule: Rule, label: str) -> Judgement:
 def _label(rule: Rule, index: int) -> str:
     place = index if rule.at is None else rule.at
     return f'tools[{place}] {rule.effect} "{rule.pattern}"'
+
+
+def _doubtful(when: When, arguments: Mapping[str, Any] | None) -> bool:
+    """Tell whether what a condition is about cannot be read, or stands under its name in another spelling.
+
+    Some programs, such as those in Go, take `Path` for `path`.
+    """
+    if arguments is None:
+        return True
+    known = when.conditions
+    return not arguments.keys() <= known.keys() and not set(map(spelling, known)).isdisjoint(
+        spelling(key) for key in arguments if key not in known
+    )
 
 
 def _holds(when: When, arguments: Mapping[str, Any] | None) -> bool:

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modegate.core.arguments import parse_arguments
 from modegate.core.calls import (
     MAX_NAMES,
     Gathered,
     arguments_hash,
     canonical,
     digest,
-    parse_arguments,
     same_calls,
     share,
 )

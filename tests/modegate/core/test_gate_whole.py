@@ -73,7 +73,7 @@ CASES = {
     "B001-read": Case(calls(tool_call("read")), "tool_calls", ("read",), True, 1, "tool_calls"),
     "B015-name-beside-the-function": Case(
         calls({"id": "c", "name": "read", "function": {"name": "write", "arguments": WRITE}}),
-        refused=("read",),
+        refused=("write",),
     ),
     "B015-name-behind-the-function": Case(
         calls({"id": "c", "function": {"name": "write", "arguments": WRITE}, "name": "read"}),

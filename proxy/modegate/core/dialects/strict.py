@@ -7,6 +7,8 @@ such a doubt is refused.
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -23,25 +25,48 @@ MAX_VALUES = 4_000_000
 """Signs that part values, in what is `LARGE`: each costs time and memory, which a body of the length that is
 allowed (`limits.body`) would take all of. Some thousand tokens with twenty `logprobs` each have a million."""
 
+_NUMBER = re.compile(
+    rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")|-?[0-9]++(?:\.[0-9]++)?+(?:[eE][-+]?[0-9]++)?+', re.DOTALL
+)
+"""A string, which stays, or a number."""
+
+_MINUS_ZERO = re.compile(rb"[\s:,\[]-0[\s,\]}]")
+"""What may be one: some programs read it as a whole number, some as a fraction, some not at all."""
+
 _CALL_LIKE = frozenset({"toolcalls", "toolcall", "functioncall", "functioncalls"})
 _decode = msgspec.json.Decoder().decode
 
 
-def decode_object(data: bytes) -> dict[str, Any]:
+def decode_object(data: bytes, *, numbers: bool = False) -> dict[str, Any]:
     """Decode one JSON object.
+
+    With `numbers` it may hold some that are out of range, which are others here: for a caller that takes
+    the arguments of calls, where a model writes what it likes, from the text.
 
     Raises:
         AnswerUnreadable: it is none.
     """
     if len(data) > LARGE and sum(map(data.count, (b"{", b"[", b","))) > MAX_VALUES:
         raise AnswerUnreadable("the upstream sent JSON of more values than an answer can have")
+    text = without_lone_surrogates(data)
     try:
-        value = _decode(without_lone_surrogates(data))
+        value = _decode_tamed(text) if numbers else _decode(text)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise AnswerUnreadable(f"the upstream sent what is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise AnswerUnreadable("the upstream sent JSON that is not an object")
     return value
+
+
+def _decode_tamed(text: bytes) -> Any:
+    try:
+        return _decode(text)
+    except msgspec.ValidationError:
+        return _decode(_NUMBER.sub(_tame, text))
+
+
+def _tame(match: re.Match[bytes]) -> bytes:
+    return match[0] if match[1] or math.isfinite(float(match[0])) else b"0.0"
 
 
 def check_objects(data: bytes, look: Callable[[dict[str, Any]], None] | None = None) -> None:
@@ -59,10 +84,27 @@ def check_objects(data: bytes, look: Callable[[dict[str, Any]], None] | None = N
             look(found)
         return found
 
+    whole = _no_minus_zero if _MINUS_ZERO.search(data) else None
     try:
-        json.loads(data, object_pairs_hook=read)
+        json.loads(data, object_pairs_hook=read, parse_int=whole)
     except (ValueError, RecursionError) as error:
         raise AnswerUnreadable(f"the upstream sent what is not JSON: {error}") from error
+
+
+def _no_minus_zero(digits: str) -> int:
+    if digits == "-0":
+        raise AnswerUnreadable(
+            "the upstream sent a minus zero, which clients read in different ways"
+        )
+    return int(digits)
+
+
+def exactly(data: bytes, value: dict[str, Any]) -> dict[str, Any]:
+    """Give an object again as JavaScript has it: with halves of characters, which `value` lacks.
+
+    Only a call's arguments are taken from it, as such text cannot be encoded.
+    """
+    return value if without_lone_surrogates(data) == data else json.loads(data)
 
 
 def objects_in(value: dict[str, Any], key: str, most: int) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from modegate.core.arguments import spelling as spelling
 from modegate.core.ids import ToolName
 from modegate.core.spans import Span, members
 
@@ -51,11 +52,6 @@ class Declared:
     """Every name in it; its type where that is not the agent's own; fields that could be tools."""
     hosted: bool = False
     """The provider could run it by itself, so that no call of it passes the gate."""
-
-
-def spelling(key: str) -> str:
-    """Give a key as the most lenient server compares it: without case, underscores and hyphens."""
-    return key.casefold().replace("_", "").replace("-", "")
 
 
 def _itself(kind: str) -> Iterable[str]:

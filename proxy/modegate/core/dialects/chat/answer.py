@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from modegate.core.dialects.sole import is_index, misspelt
 from modegate.core.dialects.strict import MAX_DEPTH, check_objects, decode_object, spells_calls
 from modegate.core.errors import AnswerUnreadable
 
@@ -23,20 +24,48 @@ MAX_CALLS = 128
 _EXACT = frozenset(
     {"choices", "delta", "message", "function", "custom", "name", "finish_reason", *CALL_KEYS}
 )
-# What other APIs call an item that a client would run.
+_CHOICE = ("index", "delta", "message", "finish_reason")
+# What other APIs, and LangChain, call an item that a client would run.
 _CALL_TYPES = frozenset(
     {
         "apply_patch_call",
         "computer_call",
         "custom_tool_call",
         "function_call",
+        "invalid_tool_call",
         "local_shell_call",
         "mcp_call",
+        "mcp_tool_use",
+        "server_tool_call",
+        "server_tool_call_chunk",
         "server_tool_use",
         "shell_call",
+        "tool_call",
+        "tool_call_chunk",
         "tool_use",
     }
 )
+_PARTS = frozenset(
+    {
+        "audio",
+        "document_url",
+        "file",
+        "image",
+        "image_url",
+        "input_audio",
+        "output_audio",
+        "output_text",
+        "reasoning",
+        "redacted_thinking",
+        "reference",
+        "refusal",
+        "text",
+        "thinking",
+        "video_url",
+    }
+)
+"""Parts of content that clients show: those of the API, and of those that are made like it (Mistral's
+`thinking` and `reference`, Databricks' `reasoning`). LangChain runs a part of type `tool_call`."""
 _decode = msgspec.json.Decoder().decode
 
 
@@ -76,7 +105,11 @@ def _look(found: dict[str, Any]) -> None:
 
 def _check_strictly(data: bytes, value: dict[str, Any]) -> None:
     check_objects(data, _look)
-    known = sum(_known_call_keys(choice) for _, choice in choices_of(value))
+    choices = [choice for _, choice in choices_of(value)]
+    for found, own in ((value, ()), *((choice, _CHOICE) for choice in choices)):
+        if key := misspelt(found, own):
+            raise AnswerUnreadable(f"the upstream sent the key {key[:80]!r}, which is none")
+    known = sum(map(_known_call_keys, choices))
     if _count_call_keys(value, MAX_DEPTH) != known:
         raise AnswerUnreadable("the upstream sent calls in a place that this API does not have")
 
@@ -95,6 +128,8 @@ def _count_call_keys(value: Any, depth: int) -> int:
 def _known_call_keys(choice: dict[str, Any]) -> int:
     # Only one of the two: a snapshot beside a delta would have to be filtered as well.
     body = body_of(choice)
+    if key := misspelt(body, CALL_KEYS):
+        raise AnswerUnreadable(f"the upstream sent the key {key[:80]!r}, which is none")
     return sum(1 for key in CALL_KEYS if key in body)
 
 
@@ -109,8 +144,10 @@ def choices_of(value: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]:
         return []
     if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
         raise AnswerUnreadable("the upstream's 'choices' is not a list of objects")
+    if not all(choice.get("index") is None or is_index(choice["index"]) for choice in choices):
+        raise AnswerUnreadable("the upstream sent an index that is not a whole number")
     found = [
-        ((slot(choice["index"]) or 0) if "index" in choice else position, choice)
+        ((choice["index"] or 0) if "index" in choice else position, choice)
         for position, choice in enumerate(choices)
     ]
     if len(found) > 1 and len({index for index, _ in found}) < len(found):
@@ -138,6 +175,26 @@ def body_of(choice: dict[str, Any]) -> dict[str, Any]:
     return body
 
 
+def check_content(content: Any) -> None:
+    """Refuse content that is something else than what clients show.
+
+    Raises:
+        AnswerUnreadable: it is neither text nor a list of known parts.
+    """
+    if content is None or isinstance(content, str):
+        return
+    if not isinstance(content, list):
+        raise AnswerUnreadable("the upstream's 'content' is neither text nor a list")
+    for part in content:
+        if isinstance(part, str) or part == {
+            "text": part.get("text") if isinstance(part, dict) else 0
+        }:
+            continue
+        kind = part.get("type") if isinstance(part, dict) else None
+        if not isinstance(kind, str) or kind not in _PARTS or misspelt(part, ("type",)):
+            raise AnswerUnreadable("the upstream sent a part of content that is not known here")
+
+
 def finish_of(choice: dict[str, Any]) -> str | None:
     """Give why a choice ended; None while it has not.
 
@@ -151,22 +208,8 @@ def finish_of(choice: dict[str, Any]) -> str | None:
 
 
 def slot(index: Any) -> int | None:
-    """Give an index as clients use it: 0, 0.0 and "0" are the same place.
-
-    Raises:
-        AnswerUnreadable: it is something else.
-    """
-    if index is None:
-        return None
-    if type(index) is int and index >= 0:
-        return index
-    if isinstance(index, str) and index.isascii() and index.isdigit() and len(index) < MAX_DEPTH:
-        number = int(index)
-        if str(number) == index:
-            return number
-    elif isinstance(index, float) and index.is_integer() and index >= 0:
-        return int(index)
-    raise AnswerUnreadable("the upstream sent an index that is not a whole number")
+    """Give an index that every client takes for the same place; None for all else."""
+    return index if is_index(index) else None
 
 
 def add_usage(usage: dict[str, Any], earlier: list[dict[str, Any]]) -> dict[str, int]:

@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from modegate.core.calls import Gathered, arguments_hash, digest, parse_arguments
+from modegate.core.arguments import parse_arguments, without_halves
+from modegate.core.calls import Gathered, arguments_hash, digest
 from modegate.core.dialects.base import ChoiceRead, Item, Refused
 from modegate.core.dialects.chat.answer import REASONING_KEYS
 from modegate.core.dialects.chat.request import ChatRequest, calls_of
@@ -42,7 +43,7 @@ def call_json(one: Refused) -> dict[str, Any]:
     """Give a refused call as it stands in the history."""
     call = one.call
     if call.kind == "custom":
-        body = {"custom": {"name": call.name, "input": call.arguments}}
+        body = {"custom": {"name": call.name, "input": without_halves(call.arguments)}}
     else:
         body = {"function": _function(call)}
     return {"id": one.id, "type": call.kind, **body, **call.extra}

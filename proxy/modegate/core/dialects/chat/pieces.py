@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from modegate.core.arguments import has_half
 from modegate.core.calls import Gathered
 from modegate.core.dialects.base import ChoiceRead
-from modegate.core.dialects.chat.answer import REASONING_KEYS
+from modegate.core.dialects.chat.answer import REASONING_KEYS, check_content
+from modegate.core.dialects.sole import inherits, is_index, second
 from modegate.core.errors import AnswerUnreadable
 
 
@@ -34,57 +36,78 @@ def pieces_of(body: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return found
 
 
-_SHAPES = ("function", "custom")
+_SHAPES = {"function": ("name", "arguments"), "custom": ("name", "input")}
+"""The objects in which a call says what it is: under which keys its name and its arguments stand."""
+
+_TYPES = {"function": "function", "custom": "custom", "builtin_function": "function"}
+"""Types of calls, and the object that has them; the last is Moonshot's, for what it offers itself."""
+
+_OWN = frozenset({"index", "id", "type", *_SHAPES})
 
 
-def add_piece(call: Gathered, kind: str, piece: dict[str, Any]) -> None:
-    """Add what one piece says to its call; what cannot be read makes the call odd."""
+def add_piece(call: Gathered, kind: str, piece: dict[str, Any], exact: dict[str, Any]) -> None:
+    """Add what one piece says to its call; what leaves a doubt makes the call odd.
+
+    `exact` is the piece with halves of characters as they are, which only arguments may have.
+    """
     if kind == "legacy":
-        _add_function(call, piece)
+        _add_function(call, "function", piece, exact)
         return
-    name = piece.get("id")
-    if isinstance(name, str):
-        call.id = call.id or name
-    elif name is not None:
-        call.odd = "its id is not a string"
-    if piece.get("type") in _SHAPES:
-        call.shapes.add(str(piece["type"]))
+    _add_id(call, piece.get("id"))
+    if not (piece.get("index") is None or is_index(piece["index"])):
+        call.odd = "its index is not a whole number"
+    call.odd = call.odd or second(piece, _OWN)
+    if inherits(piece.values()):
+        call.odd = "it has a key that JavaScript takes for what an object inherits"
+    _add_type(call, piece.get("type"))
     for key, value in piece.items():
         if key in _SHAPES:
-            _add_shape(call, key, value)
-        elif key not in ("index", "id", "type") and not _add_member(call, key, value):
+            _add_shape(call, key, value, exact[key])
+        elif key not in _OWN:
             call.extra.setdefault(key, value)
     if "custom" in call.shapes:
         call.kind = "custom"
 
 
-def _add_shape(call: Gathered, key: str, value: Any) -> None:
+def _add_id(call: Gathered, value: Any) -> None:
+    if isinstance(value, str):
+        call.id = call.id or value
+    elif value is not None:
+        call.odd = "its id is not a string"
+
+
+def _add_type(call: Gathered, value: Any) -> None:
+    if value in (None, ""):
+        return
+    shape = _TYPES.get(value) if isinstance(value, str) else None
+    if shape is None:
+        call.odd = "it is of a type that is not known here"
+    else:
+        call.shapes.add(shape)
+
+
+def _add_shape(call: Gathered, key: str, value: Any, exact: Any) -> None:
     if isinstance(value, dict):
-        call.shapes.add(key)
-        _add_function(call, value)
+        if value:
+            call.shapes.add(key)
+        _add_function(call, key, value, exact)
     elif value is not None:
         call.odd = f"{key!r} is not an object"
 
 
-def _add_function(call: Gathered, function: dict[str, Any]) -> None:
-    for key, value in function.items():
-        _add_member(call, key, value)
-
-
-def _add_member(call: Gathered, key: str, value: Any) -> bool:
-    if key == "name":
-        _add_name(call, value)
-    elif key in ("arguments", "input"):
-        _add_arguments(call, value)
-    else:
-        return False
-    return True
+def _add_function(call: Gathered, shape: str, value: dict[str, Any], exact: dict[str, Any]) -> None:
+    name, arguments = _SHAPES[shape]
+    call.odd = call.odd or second(value, (name, arguments))
+    _add_name(call, value.get(name))
+    _add_arguments(call, exact.get(arguments))
 
 
 def _add_name(call: Gathered, value: Any) -> None:
     if isinstance(value, str):
         if value:
             call.names.append(value)
+        if "\ufffd" in value:
+            call.odd = "its name holds half of a character"
     elif value is not None:
         call.odd = "its name is not a string"
 
@@ -92,8 +115,8 @@ def _add_name(call: Gathered, value: Any) -> None:
 def _add_arguments(call: Gathered, value: Any) -> None:
     if isinstance(value, str):
         call.pieces.append(value)
-        # Half of a pair of surrogates, which a client joins with the other half in the next piece.
-        call.split = call.split or "\ufffd" in value
+        # A client joins half of a character with the other half in the next piece, or does not.
+        call.split = call.split or has_half(value)
     elif isinstance(value, dict):
         # Some servers send the object itself (llama.cpp issue 20198).
         call.pieces.append(json.dumps(value))
@@ -102,8 +125,13 @@ def _add_arguments(call: Gathered, value: Any) -> None:
 
 
 def add_texts(choice: ChoiceRead, body: dict[str, Any]) -> None:
-    """Note the text and the reasoning of a delta or message."""
+    """Note the text and the reasoning of a delta or message.
+
+    Raises:
+        AnswerUnreadable: its content holds what is not known here.
+    """
     content = body.get("content")
+    check_content(content)
     if isinstance(content, str) and content:
         choice.say("text", content)
     elif isinstance(content, list):

@@ -8,8 +8,9 @@ from typing import Any
 from modegate.core.calls import Gathered, share
 from modegate.core.dialects.base import ChoiceRead, Kind, Part
 from modegate.core.dialects.chat import answer, pieces
+from modegate.core.dialects.strict import exactly
 from modegate.core.errors import AnswerUnreadable
-from modegate.core.sse import Frame
+from modegate.core.sse import BLANK, Frame
 
 DONE = b"data: [DONE]\n\n"
 
@@ -53,7 +54,7 @@ class ChatStreamReader:
 
     def read(self, frame: Frame) -> list[Part]:
         """Read one frame and give its parts."""
-        data = frame.data.strip() if frame.data is not None else b""
+        data = frame.data.strip(BLANK) if frame.data is not None else b""
         if not data:
             return _sole(ChatFrame(frame.raw, b"", {}), Kind.LIVE)
         if data.startswith(b"[DONE]"):
@@ -68,18 +69,25 @@ class ChatStreamReader:
         chat.choices = answer.choices_of(value)
         if not chat.choices:
             return _sole(chat, Kind.TAIL if usage else Kind.LIVE)
-        for index, choice in chat.choices:
-            self._read_choice(chat, index, choice)
+        exact = answer.choices_of(exactly(data, value))
+        for (index, choice), (_, as_it_is) in zip(chat.choices, exact, strict=True):
+            self._read_choice(chat, index, choice, as_it_is)
         return chat.parts
 
-    def _read_choice(self, frame: ChatFrame, index: int, choice: dict[str, Any]) -> None:
+    def _read_choice(
+        self, frame: ChatFrame, index: int, choice: dict[str, Any], exact: dict[str, Any]
+    ) -> None:
         read = self.choices.setdefault(index, ChoiceRead())
         if len(self.choices) > answer.MAX_CALLS:
             raise AnswerUnreadable(f"the upstream sent over {answer.MAX_CALLS} choices")
         body = answer.body_of(choice)
         found = pieces.pieces_of(body)
         finish = answer.finish_of(choice)
-        calls = tuple(self._gather(index, read, kind, piece) for kind, piece in found)
+        as_it_is = pieces.pieces_of(answer.body_of(exact)) if found else ()
+        calls = tuple(
+            self._gather(index, read, kind, piece, one)
+            for (kind, piece), (_, one) in zip(found, as_it_is, strict=True)
+        )
         pieces.add_texts(read, body)
         size = len(frame.raw)
         if _says_something(body) or not (calls or finish):
@@ -90,7 +98,14 @@ class ChatStreamReader:
             read.finish = finish
             frame.parts.append(Part(frame, Kind.FINISH, index, (), size))
 
-    def _gather(self, index: int, read: ChoiceRead, kind: str, piece: dict[str, Any]) -> Gathered:
+    def _gather(
+        self,
+        index: int,
+        read: ChoiceRead,
+        kind: str,
+        piece: dict[str, Any],
+        exact: dict[str, Any],
+    ) -> Gathered:
         routes = self._routes.setdefault(index, _Routes())
         place = None if kind == "legacy" else answer.slot(piece.get("index"))
         known = routes.legacy if kind == "legacy" else _known(routes, place, piece)
@@ -99,7 +114,7 @@ class ChatStreamReader:
             return Gathered(index, kind, released=False)
         call = known or self._new(read, Gathered(index, "function" if kind == "tool" else kind))
         had_id = bool(call.id)
-        pieces.add_piece(call, kind, piece)
+        pieces.add_piece(call, kind, piece, exact)
         if kind == "legacy":
             routes.legacy = call
             if known is None:

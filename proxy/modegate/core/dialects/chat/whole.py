@@ -10,6 +10,7 @@ import msgspec
 from modegate.core.calls import Gathered
 from modegate.core.dialects.base import ChoiceRead
 from modegate.core.dialects.chat import answer, pieces
+from modegate.core.dialects.strict import exactly
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.spans import (
     Edit,
@@ -45,20 +46,22 @@ class ChatWhole:
         choices = answer.choices_of(self._value)
         if len(choices) > answer.MAX_CALLS:
             raise AnswerUnreadable(f"the upstream sent over {answer.MAX_CALLS} choices")
-        for index, choice in choices:
-            self._read(index, choice)
+        exact = answer.choices_of(exactly(body, self._value))
+        for (index, choice), (_, as_it_is) in zip(choices, exact, strict=True):
+            self._read(index, choice, as_it_is)
 
-    def _read(self, index: int, choice: dict[str, Any]) -> None:
+    def _read(self, index: int, choice: dict[str, Any], exact: dict[str, Any]) -> None:
         if not isinstance(choice.get(answer.body_key(choice)), dict):
             raise AnswerUnreadable("the upstream sent a choice without a message")
         read = self.choices.setdefault(index, ChoiceRead())
         body = answer.body_of(choice)
         calls: list[Gathered] = []
-        for kind, piece in pieces.pieces_of(body):
+        as_it_is = pieces.pieces_of(answer.body_of(exact))
+        for (kind, piece), (_, one) in zip(pieces.pieces_of(body), as_it_is, strict=True):
             if len(calls) >= answer.MAX_CALLS:
                 raise AnswerUnreadable(f"the upstream sent over {answer.MAX_CALLS} calls")
             call = Gathered(index, "legacy" if kind == "legacy" else "function")
-            pieces.add_piece(call, kind, piece)
+            pieces.add_piece(call, kind, piece, one)
             calls.append(call)
         read.calls += calls
         pieces.add_texts(read, body)

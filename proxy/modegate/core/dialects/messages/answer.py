@@ -115,7 +115,7 @@ def parse_event(data: bytes) -> dict[str, Any]:
         AnswerUnreadable: it is none, or leaves a doubt: a duplicate key, a key in another case, a call in
             a place that this API does not have.
     """
-    value = decode_object(data)
+    value = decode_object(data, numbers=True)
     readable = without_lone_surrogates(data)
     block = value.get("content_block") if value.get("type") == "content_block_start" else None
     places = [m.value for m in members(readable) if m.key == "content_block"]
@@ -129,7 +129,7 @@ def parse_message(data: bytes) -> dict[str, Any]:
     Raises:
         AnswerUnreadable: as `parse_event`, or its `content` is not a list of blocks.
     """
-    value = decode_object(data)
+    value = decode_object(data, numbers=True)
     text = without_lone_surrogates(data)
     blocks = blocks_of(value)
     lists = [m.value for m in members(text) if m.key == "content" and text[m.value.start] == 0x5B]
@@ -194,6 +194,8 @@ def _check_key(key: str) -> None:
     if key in _EXACT:
         return
     spelled = spelling(key)
+    if key == "__proto__":
+        raise AnswerUnreadable(f"the upstream sent the key {key!r}, which is none")
     if spelled in _SPELLINGS:
         raise AnswerUnreadable(f"the upstream sent the key {key[:80]!r} in an unknown spelling")
     if spelled in _CALL_LIKE:

@@ -13,9 +13,11 @@ from typing import Any
 
 import msgspec
 
-from modegate.core.calls import Gathered, digest, parse_arguments
+from modegate.core.arguments import parse_arguments
+from modegate.core.calls import Gathered, digest
 from modegate.core.dialects.base import ChoiceRead, Refused
 from modegate.core.dialects.messages.hosted import CODE, PARTS
+from modegate.core.dialects.sole import second
 from modegate.core.events import Segment
 from modegate.core.ids import CallId
 
@@ -48,6 +50,7 @@ CUT = "cut"
 _RUN_BY_PROVIDER = frozenset({"server_tool_use", "mcp_tool_use"})
 _RESULT = "_tool_result"
 _CALL_MEMBERS = frozenset({"type", "id", "name", "input"})
+_OWN = _CALL_MEMBERS | {"toolset_name", "server_name", "tool_use_id", "content"}
 _BAD_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _encode = msgspec.json.encode
 
@@ -107,7 +110,7 @@ class Block:
             return self.raw
         value = dict(self.start)
         if self.call is not None and "input" in value:
-            value["input"] = msgspec.Raw((self.call.arguments or "{}").encode())
+            value["input"] = _input(self.call)
         elif self.kind == TEXT:
             value["text"] = self.said
             if self.citations:
@@ -217,6 +220,7 @@ def _call(start: dict[str, Any], read: MessageRead) -> Gathered:
             call.names.append(name)
         elif name is not None or key == "name":
             call.odd = f"its {key!r} is not a name"
+    call.odd = call.odd or second(start, _OWN - {"tool_use_id", "content"})
     call.extra = {key: value for key, value in start.items() if key not in _CALL_MEMBERS}
     return call
 
@@ -226,6 +230,7 @@ def _ran(start: dict[str, Any], name: str, read: MessageRead) -> Gathered:
     call.ran = True
     call.family = MCP if name.startswith("mcp_") else ""
     call.names.append(PARTS.get(name, name) or "unknown")
+    call.odd = second(start, _OWN, beside=None)
     return call
 
 
@@ -247,17 +252,21 @@ def _new(start: dict[str, Any], read: MessageRead) -> Gathered:
     return call
 
 
+def _input(call: Gathered) -> msgspec.Raw:
+    # What does not parse would be refused by providers for ever after.
+    readable = parse_arguments(call.arguments) is not None
+    return msgspec.Raw(call.arguments.encode() if readable else b"{}")
+
+
 def refused_block(one: Refused) -> dict[str, Any]:
     """Give a refused call as it stands in the history."""
     call = one.call
-    # What does not parse would be refused by providers for ever after.
-    readable = call.arguments and parse_arguments(call.arguments) is not None
     return {
         "type": CALL,
         "id": acceptable(one.id),
         # Behind the name of its toolset, if it has one.
         "name": acceptable(call.names[-1] if call.names else ""),
-        "input": msgspec.Raw(call.arguments.encode() if readable else b"{}"),
+        "input": _input(call),
         **call.extra,
     }
 

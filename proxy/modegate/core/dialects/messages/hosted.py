@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from modegate.core.calls import parse_arguments
+from modegate.core.arguments import parse_arguments
 from modegate.core.dialects import hosted
 from modegate.core.dialects.messages.mcp import Servers, tool_name
 from modegate.core.dialects.messages.request import MessagesRequest, blocks_of

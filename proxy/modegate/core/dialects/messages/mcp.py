@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from modegate.core.calls import parse_arguments
+from modegate.core.arguments import parse_arguments
 from modegate.core.dialects.exits import inner
 from modegate.core.dialects.messages.request import MessagesRequest
 from modegate.core.ids import ToolName

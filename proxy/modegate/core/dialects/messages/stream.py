@@ -10,12 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from modegate.core.arguments import has_half
 from modegate.core.dialects.base import Kind, Part
 from modegate.core.dialects.messages import answer
 from modegate.core.dialects.messages.blocks import CALL, DELTAS, SHOWN, Block, MessageRead, begin
+from modegate.core.dialects.sole import is_index, second
+from modegate.core.dialects.strict import exactly
 from modegate.core.errors import AnswerUnreadable, UpstreamFailed
 from modegate.core.spans import members, without_lone_surrogates
-from modegate.core.sse import Frame
+from modegate.core.sse import BLANK, Frame
 
 _CALL_DELTA = "input_json_delta"
 _KNOWN = frozenset().union(*DELTAS.values(), {_CALL_DELTA})
@@ -60,7 +63,7 @@ class MessagesStreamReader:
 
     def read(self, frame: Frame) -> list[Part]:
         """Read one frame and give its part."""
-        data = frame.data.strip() if frame.data is not None else b""
+        data = frame.data.strip(BLANK) if frame.data is not None else b""
         if not data:
             return _part(MessagesFrame(frame.raw), Kind.TAIL)
         plain = answer.plain_delta(data)
@@ -138,7 +141,7 @@ class MessagesStreamReader:
         index = value.get("index")
         if read.finish is not None or self._open is not None:
             raise AnswerUnreadable("the upstream began a block while another was open, or too late")
-        if type(index) is not int or index <= self._index:
+        if not is_index(index) or index <= self._index:
             raise AnswerUnreadable("the upstream sent blocks out of order")
         frame.index = self._index = index
         self._open = block = begin(start, read)
@@ -153,7 +156,7 @@ class MessagesStreamReader:
         return self._blocks_part(frame, block)
 
     def _opened(self, frame: MessagesFrame, index: Any) -> Block:
-        if self._open is None or type(index) is not int or index != self._index:
+        if self._open is None or not is_index(index) or index != self._index:
             raise AnswerUnreadable("the upstream sent a piece of a block that is not open")
         frame.index = index
         return self._open
@@ -184,7 +187,8 @@ class MessagesStreamReader:
         elif block.call.ran and kind != _CALL_DELTA:
             pass  # of what the provider ran; it goes with it, or not at all
         elif kind == _CALL_DELTA and isinstance(delta.get("partial_json"), str):
-            _add_input(block, delta["partial_json"])
+            block.call.odd = block.call.odd or second(delta, ("type", "partial_json"))
+            _add_input(block, exactly(frame.data, value)["delta"]["partial_json"])
         else:
             block.call.odd = f"it has a piece of type {kind[:80]!r}"
         return self._blocks_part(frame, block)
@@ -284,4 +288,4 @@ def _add_input(block: Block, piece: str) -> None:
     if block.complete:
         call.odd = "it has arguments at its beginning and behind it"
     call.pieces.append(piece)
-    call.split = call.split or "\ufffd" in piece
+    call.split = call.split or has_half(piece)

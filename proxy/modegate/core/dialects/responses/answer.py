@@ -132,7 +132,7 @@ def parse_event(data: bytes) -> dict[str, Any]:
 
 
 def check_keys(value: dict[str, Any]) -> None:
-    """Refuse keys in another case, and calls as other APIs write them.
+    """Refuse keys in another case or that are inherited, and calls as other APIs write them.
 
     Raises:
         AnswerUnreadable: there is one.
@@ -142,6 +142,8 @@ def check_keys(value: dict[str, Any]) -> None:
             raise AnswerUnreadable(f"the upstream sent the key {key[:80]!r} in an unknown spelling")
         if spells_calls(key):
             raise AnswerUnreadable(f"the upstream sent calls under the unknown key {key[:80]!r}")
+        if key == "__proto__":
+            raise AnswerUnreadable(f"the upstream sent the key {key!r}, which is none")
 
 
 def _refuse_hidden(value: Any, depth: int, *, top: bool = False, item: bool = False) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from modegate.core.calls import Gathered
+from modegate.core.dialects.responses.items import CALLS, call_of
 from modegate.core.dialects.responses.output import value_of
-from modegate.core.dialects.responses.tools import policy_name
 from modegate.core.dialects.responses.whole import ResponsesWhole
 from modegate.core.dialects.strict import check_objects, decode_object
 from modegate.core.errors import AnswerUnreadable
@@ -63,19 +63,8 @@ class FetchedItems:
 
 
 def _call(item: dict[str, Any]) -> Gathered | None:
-    if item.get("type") not in ("function_call", "custom_tool_call"):
-        return None
-    custom = item["type"] == "custom_tool_call"
-    name, space = item.get("name"), item.get("namespace")
-    call = Gathered(0, "custom" if custom else "function", str(item.get("call_id")))
-    if isinstance(name, str) and isinstance(space, str | None):
-        call.names.append(policy_name(space, name))
-    arguments = item.get("input" if custom else "arguments")
-    if isinstance(arguments, str):
-        call.pieces.append(arguments)
-    else:
-        call.odd = "its arguments are not a string"
-    return call
+    kind = item.get("type")
+    return call_of(item) if isinstance(kind, str) and kind in CALLS else None
 
 
 class FetchedResponse:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from modegate.core.arguments import paired
 from modegate.core.dialects.responses import answer
 from modegate.core.dialects.responses.items import ItemCall, call_of, same_arguments
+from modegate.core.dialects.sole import second
 from modegate.core.errors import AnswerUnreadable
 
 PIECES = {
@@ -14,6 +16,7 @@ PIECES = {
     "mcp_call": ("response.mcp_call_arguments", "arguments"),
 }
 """For a type of item: how the events of its arguments begin, and under which key they stand whole."""
+_OWN = ("type", "item_id", "output_index", "sequence_number", "delta", "name", "command")
 COMMAND = "response.shell_call_command."
 
 
@@ -31,8 +34,9 @@ class Forms:
         call.pieces = []
 
     def add(self, kind: str, value: dict[str, Any]) -> None:
-        """Take an event between its begin and its end."""
+        """Take an event between its begin and its end, with halves of characters as they are."""
         begins, key = PIECES.get(self._call.type, ("", ""))
+        self._call.odd = self._call.odd or second(value, (*_OWN, key), beside=None)
         if begins and kind == f"{begins}.delta":
             self._pieces.append(answer.text_in(value, "delta"))
         elif begins and kind == f"{begins}.done":
@@ -62,14 +66,15 @@ class Forms:
         if not kind.endswith((".in_progress", ".completed", ".failed")):
             self._call.odd = f"it has a piece of the unknown type {kind[:80]!r}"
 
-    def end(self, item: dict[str, Any]) -> None:
+    def end(self, item: dict[str, Any], exact: dict[str, Any]) -> None:
         """Take the whole item: all that was said of it must be the same call."""
-        call, last = self._call, call_of(item)
+        call, last = self._call, call_of(item, exact)
         if last is None:
             raise AnswerUnreadable("the upstream ended an item as another one")
         arguments = last.arguments
         pieces = "".join(self._pieces)
         forms = [self._first + pieces if pieces else self._first, *self._whole, pieces]
+        forms = [paired(form) for form in forms]
         said = [form for form in forms if form]
         if not all(same_arguments(call, form, arguments) for form in said):
             call.odd = "its forms have different arguments"

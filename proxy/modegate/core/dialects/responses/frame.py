@@ -8,6 +8,7 @@ from typing import Any
 from modegate.core.dialects.base import Part
 from modegate.core.dialects.responses.items import ItemCall
 from modegate.core.dialects.responses.said import Out
+from modegate.core.dialects.strict import exactly
 from modegate.core.spans import Span, elements, members, without_lone_surrogates
 
 
@@ -27,6 +28,11 @@ class EventFrame:
     """For the end: what each item of its snapshot is; None for text and reasoning."""
     parts: list[Part] = field(default_factory=list)
     _places: dict[str, Span] = field(default_factory=dict)
+
+    @property
+    def exact(self) -> dict[str, Any]:
+        """What it says, with halves of characters as they are."""
+        return exactly(self.data, self.value)
 
     @property
     def places(self) -> dict[str, Span]:

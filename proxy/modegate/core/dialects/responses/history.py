@@ -13,7 +13,8 @@ from typing import Any
 
 import msgspec
 
-from modegate.core.calls import Gathered, arguments_hash, digest, parse_arguments
+from modegate.core.arguments import parse_arguments
+from modegate.core.calls import Gathered, arguments_hash, digest
 from modegate.core.dialects.base import Item, Refused
 from modegate.core.dialects.responses.answer import CLIENT_RUNS
 from modegate.core.dialects.responses.edit import extend as extended

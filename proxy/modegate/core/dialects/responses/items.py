@@ -20,7 +20,7 @@ from modegate.core.dialects.responses.answer import (
     text_in,
 )
 from modegate.core.dialects.responses.tools import mcp_name, policy_name
-from modegate.core.dialects.tools import spelling
+from modegate.core.dialects.sole import BESIDE, inherits, second
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.ids import ToolName
 from modegate.core.policy import ToolCall
@@ -32,8 +32,25 @@ ANSWERED = CLIENT_RUNS - {"computer_call"}
 """Items to which modegate has an answer in words; a screenshot it has not."""
 
 _MCP = frozenset({"mcp_call", "mcp_approval_request"})
-# Members under which another API, or a lenient client, would look for the name.
-_OTHER_NAMES = frozenset({"function", "custom", "functionname", "tool", "toolname"})
+_SOURCES = {
+    "apply_patch_call": ("operation",),
+    "code_interpreter_call": ("code",),
+    "computer_call": ("action", "actions"),
+    "custom_tool_call": ("input",),
+    "function_call": ("arguments",),
+    "image_generation_call": ("action",),
+    "local_shell_call": ("action",),
+    "mcp_approval_request": ("arguments",),
+    "mcp_call": ("arguments",),
+    "shell_call": ("action",),
+    "tool_search_call": ("arguments",),
+    "web_search_call": ("action",),
+}
+"""For a type of item: under which keys stands what it is made with, of which only one may be filled."""
+_ANY = ("arguments", "input", "action", "actions", "operation", "code")
+"""The same of a type that is not known."""
+_OWN = ("type", "id", "call_id", "status", "name", "namespace", "server_label")
+_BESIDE = BESIDE | {"acknowledged_safety_checks", "environment", "pending_safety_checks"}
 _ENDINGS = ("_call_output", "_output", "_call")
 
 
@@ -103,10 +120,11 @@ def check_part(part: Any) -> None:
     check_keys(part)
 
 
-def call_of(item: dict[str, Any]) -> ItemCall | None:
+def call_of(item: dict[str, Any], exact: dict[str, Any] | None = None) -> ItemCall | None:
     """Read an item as the call that it is; None for one of which nothing runs.
 
-    Its arguments are those that stand in it; what cannot be read makes it odd.
+    Its arguments are those that stand in it, in `exact` with halves of characters as they are; what cannot
+    be read makes it odd.
     """
     kind = type_of(item)
     if kind in INERT:
@@ -115,16 +133,26 @@ def call_of(item: dict[str, Any]) -> ItemCall | None:
     call.ran = kind not in ANSWERED or ran(item)
     _read_ids(call, item)
     _read_names(call, item)
-    arguments = arguments_of(item)
+    arguments = arguments_of(exact or item)
     if isinstance(arguments, str):
         call.pieces = [arguments] if arguments else []
     elif arguments is not None:
         call.pieces = [json.dumps(arguments)]
     if kind in CALLS and not isinstance(arguments, str | None):
         call.odd = "its arguments are not a string"
-    if any(spelling(key) in _OTHER_NAMES for key in item):
-        call.odd = "it holds another call"
+    call.odd = call.odd or _doubt(item, client_runs=not call.ran)
     return call
+
+
+def _doubt(item: dict[str, Any], *, client_runs: bool) -> str:
+    """Say why clients could make two calls of an item; empty if they cannot."""
+    own = _SOURCES.get(item["type"], _ANY)
+    if len([key for key in own if item.get(key) not in (None, "", [], {})]) > 1:
+        return "it has arguments under two keys"
+    if inherits(item.values()):
+        return "it has a key that JavaScript takes for what an object inherits"
+    # What the provider ran comes with what came of it.
+    return second(item, (*_OWN, *own), beside=_BESIDE if client_runs else None)
 
 
 def ran(item: dict[str, Any]) -> bool:
@@ -186,12 +214,12 @@ def _tool_of(kind: str) -> str:
 
 
 def arguments_of(item: dict[str, Any]) -> Any:
-    """Give what a call is made with, under whatever key its type has it."""
-    for key in ("arguments", "input", "action", "actions", "operation"):
-        if item.get(key) is not None:
-            return {"actions": item[key]} if key == "actions" else item[key]
-    code = item.get("code")
-    return {"code": code} if isinstance(code, str) else None
+    """Give what a call is made with, under the key under which its type has it."""
+    for key in _SOURCES.get(str(item.get("type")), _ANY):
+        if item.get(key) not in (None, "", [], {}):
+            wrapped = key in ("actions", "code")
+            return {key: item[key]} if wrapped else item[key]
+    return None
 
 
 def agree(call: ItemCall, other: ItemCall) -> bool:

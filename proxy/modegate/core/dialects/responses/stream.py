@@ -18,8 +18,9 @@ from modegate.core.dialects.responses.items import (
     type_of,
 )
 from modegate.core.dialects.responses.said import Out, ResponsesRead
+from modegate.core.dialects.sole import is_index
 from modegate.core.errors import AnswerUnreadable
-from modegate.core.sse import Frame
+from modegate.core.sse import BLANK, Frame
 
 MAX_NAMES = 4 * answer.MAX_ITEMS
 """Ids of items in one answer; some servers have several for each."""
@@ -53,7 +54,7 @@ class ResponsesStreamReader:
 
     def read(self, frame: Frame) -> list[Part]:
         """Read one frame and give its parts."""
-        data = frame.data.strip() if frame.data is not None else b""
+        data = frame.data.strip(BLANK) if frame.data is not None else b""
         if not data:
             return _sole(EventFrame(frame.raw, b""), Kind.LIVE)
         if data.startswith(b"[DONE]"):
@@ -70,7 +71,7 @@ class ResponsesStreamReader:
         if not kind or frame.event not in (b"", kind.encode()):
             raise AnswerUnreadable("the upstream sent an event whose name and type differ")
         number = event.value.get("sequence_number")
-        if number is not None and (type(number) is not int or number < 0):
+        if number is not None and not is_index(number):
             raise AnswerUnreadable("the upstream sent a sequence number that is none")
         lifecycle = kind in answer.BEGINNINGS or kind in answer.ENDS
         places = {
@@ -107,7 +108,7 @@ class ResponsesStreamReader:
             raise AnswerUnreadable("the upstream goes on with an item that has ended")
         event.out = out
         if out.call is not None:
-            self._built[out.index].add(event.type, event.value)
+            self._built[out.index].add(event.type, event.exact)
             return _call(event, out.call)
         return self._live(event, out)
 
@@ -142,7 +143,7 @@ class ResponsesStreamReader:
 
     def _index(self, event: EventFrame) -> int:
         index = event.value.get("output_index")
-        if type(index) is not int or index < 0:
+        if not is_index(index):
             raise AnswerUnreadable("the upstream sent an index that is not a whole number")
         return index
 
@@ -174,13 +175,14 @@ class ResponsesStreamReader:
         return open_now[0] if open_now else None
 
     def _added(self, event: EventFrame) -> list[Part]:
-        event.out = out = self._open(self._place(event), event.value["item"])
+        event.out = out = self._open(self._place(event), event)
         return _sole(event, Kind.LIVE) if out.call is None else _call(event, out.call)
 
-    def _open(self, index: int, item: dict[str, Any]) -> Out:
+    def _open(self, index: int, event: EventFrame) -> Out:
         if index in self._outs:
             raise AnswerUnreadable("the upstream sent two items with one index")
-        call = call_of(item)
+        item = event.value["item"]
+        call = call_of(item, event.exact["item"])
         name = answer.text_in(item, "id")
         self._name(name, index)
         out = Out(index, len(self._choice.outs), type_of(item), name, call)
@@ -193,7 +195,7 @@ class ResponsesStreamReader:
     def _done(self, event: EventFrame, out: Out | None) -> list[Part]:
         item = event.value["item"]
         if out is None:
-            out = self._open(self._place(event), item)
+            out = self._open(self._place(event), event)
         elif out.ended or type_of(item) != out.type:
             raise AnswerUnreadable("the upstream ended an item twice, or as another one")
         index = out.index
@@ -204,7 +206,7 @@ class ResponsesStreamReader:
         if out.call is None:
             call_of(item)
             return _sole(event, Kind.LIVE)
-        self._built.pop(index).end(item)
+        self._built.pop(index).end(item, event.exact["item"])
         if item.get("status") == "incomplete":
             # Cut off at a limit: what stops in the middle there, no client can run.
             self._choice.finish = "incomplete"
@@ -238,14 +240,17 @@ class ResponsesStreamReader:
         usage = response.get("usage")
         if isinstance(usage, dict):
             self.usage = usage
-        event.listed = self._listed(event.data, answer.items_of(response))
+        exact = answer.items_of(event.exact["response"])
+        event.listed = self._listed(event.data, answer.items_of(response), exact)
         return self._finish(event, status)
 
-    def _listed(self, data: bytes, items: list[dict[str, Any]]) -> list[ItemCall | None]:
+    def _listed(
+        self, data: bytes, items: list[dict[str, Any]], exact: list[dict[str, Any]]
+    ) -> list[ItemCall | None]:
         """Find the call that each item of the snapshot is; one that was not streamed is judged as well."""
         found: list[ItemCall | None] = []
         for at, item in enumerate(items):
-            call = call_of(item)
+            call = call_of(item, exact[at])
             known = call and self._known(call, answer.text_in(item, "id"))
             if known is not None and known.released is not False and known in found:
                 raise AnswerUnreadable("the upstream's answer ends with one call twice")

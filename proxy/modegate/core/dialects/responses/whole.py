@@ -19,6 +19,7 @@ from modegate.core.dialects.responses.output import (
     value_of,
 )
 from modegate.core.dialects.responses.said import Out, ResponsesRead
+from modegate.core.dialects.strict import exactly
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.spans import Edit, apply, elements, without_lone_surrogates
 
@@ -46,16 +47,17 @@ class ResponsesWhole:
         span = value_of(body, "output")
         self._span = span if items else None
         places = elements(without_lone_surrogates(body), span) if items and span else []
-        for place, item in zip(places, items, strict=True):
-            self._take(item, body[place.start : place.end])
+        exact = answer.items_of(exactly(body, self._value))
+        for place, item, as_it_is in zip(places, items, exact, strict=True):
+            self._take(item, as_it_is, body[place.start : place.end])
         self._read.finish = answer.text_in(self._value, "status") or None
 
-    def _take(self, item: dict[str, Any], raw: bytes) -> None:
+    def _take(self, item: dict[str, Any], exact: dict[str, Any], raw: bytes) -> None:
         if self._history and item.get("type") == "message":
             check_keys(item)
             call, kind = None, "message"
         else:
-            call, kind = call_of(item), type_of(item)
+            call, kind = call_of(item, exact), type_of(item)
         name = answer.text_in(item, "id")
         out = Out(len(self._read.outs), len(self._read.outs), kind, name, call)
         self._read.end(self._read.add(out), item, raw)

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from modegate.core import policy as rules
-from modegate.core.calls import parse_arguments
+from modegate.core.arguments import parse_arguments
 from modegate.core.ids import ToolName
 from modegate.core.policy import Condition, Effect, Limits, ToolCall, Verdict, When
 from support.playbook import JSON, STREAM, Reply, cut_at, mode, policy, rule
