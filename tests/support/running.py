@@ -93,6 +93,7 @@ async def running(
     *,
     waits: Waits = WAITS,
     keepalive: float = KEEPALIVE_S,
+    drain: float = 5.0,
     **more: Any,
 ) -> AsyncIterator[Running]:
     """Run a proxy in this process, on a free port."""
@@ -104,7 +105,7 @@ async def running(
     async with compose(settings, acp=build, waits=waits, keepalive=keepalive) as composed:
         with bind("127.0.0.1", 0) as listener:
             url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-            server = Server(create_app(composed.parts), drain=5.0, on_drain=composed.drain)
+            server = Server(create_app(composed.parts), drain=drain, on_drain=composed.drain)
             async with asyncio.TaskGroup() as group:
                 group.create_task(serve_with(server, [listener], composed.jobs))
                 try:

@@ -17,6 +17,7 @@
     ├── BadOption                 422  bad_option
     ├── LevelNeeded               403  level_needed       the token may not do this
     ├── UpgradeRequired           426  upgrade_required
+    ├── Drained                   503  drained            the process ends
     ├── LogUnavailable            503  log_unavailable
     ├── Overloaded                503  overloaded         all steps together hold what they may
     └── UpstreamFailed            502  upstream_failed    no answer, or one that broke off
@@ -160,6 +161,14 @@ class UpgradeRequired(ModegateError):
 
     status = 426
     code = "upgrade_required"
+
+
+class Drained(ModegateError):
+    """The process ends, and the answer took longer than it could wait."""
+
+    status = 503
+    code = "drained"
+    retry_after = 2
 
 
 class LogUnavailable(ModegateError):

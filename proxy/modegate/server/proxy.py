@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 from starlette.types import Receive, Scope, Send
 
-from modegate.core.errors import ModegateError
+from modegate.core.errors import Drained, ModegateError
 from modegate.core.ids import StepId
 from modegate.server.inbox import ClientGone
 from modegate.server.report import Report
@@ -35,6 +36,10 @@ class Proxy:
         except ModegateError as error:
             outcome = error.code
             await step.refuse(error)
+        except asyncio.CancelledError:
+            # By the end of the process alone: a client that goes away is told apart before.
+            outcome = Drained.code
+            await step.refuse(Drained("modegate was stopped before this answer was complete"))
         except Exception:
             # A bug of ours: nothing that is held is released, and the client is told (section 13).
             log.exception("step %s failed", step.id)

@@ -109,6 +109,8 @@ class Step:
         # Errors are told in it, also that of a path whose session has no valid name.
         self._dialect = dialect_of_path(_PREFIX.sub(b"", scope["raw_path"]), self._headers)
         self._drive: Drive | None = None
+        self._raw: Dialect | None = None
+        """What an answer that passes raw is written in."""
         self._body: bytes | None = None
         self._undone: bytes | None = None
         """The body without its content-encoding, once that was taken off."""
@@ -132,6 +134,9 @@ class Step:
             body = error_json(error, self._dialect)
             head = {"status": error.status, "headers": error_head(error, body)}
             await self._tell({"type": "http.response.start", **head})
+            await self._tell({"type": "http.response.body", "body": body, "more_body": False})
+        elif self._raw is not None and self._tell.between_events:
+            body = self._raw.stream_writer().error(error)
             await self._tell({"type": "http.response.body", "body": body, "more_body": False})
 
     async def _serve(self) -> None:
@@ -162,6 +167,7 @@ class Step:
             elif endpoint.kind is Kind.STORED and (planned := self._plan(endpoint, standing)):
                 self._outcome = await self._fetched(planned, standing, upstream)
             else:
+                self._raw = dialect
                 self._outcome = await self._pass(endpoint, upstream)
 
     def _check_gateable(self, endpoint: Endpoint, why: str) -> None:

@@ -5,9 +5,13 @@ An object of its own, so that what is on the way to the client refers to this, a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from starlette.types import Message, Send
 
 from modegate.server.report import Report
+
+_EVENT_ENDS = (b"\n\n", b"\r\r", b"\r\n\r\n")
 
 
 class Telling:
@@ -18,10 +22,29 @@ class Telling:
         self._send = send
         self._report = report
         self.began = False
+        self._events = False
+        self._last = b""
+
+    @property
+    def between_events(self) -> bool:
+        """Whether what goes out is a plain event stream, of which no event is cut short so far."""
+        return self._events and (not self._last or self._last.endswith(_EVENT_ENDS))
 
     async def __call__(self, message: Message) -> None:
         """Tell the client a piece of it."""
         self.began = True
         if message["type"] == "http.response.start":
             self._report.told(message["status"])
+            self._events = _is_plain_stream(message["headers"])
+        elif message.get("body"):
+            self._last = (
+                message["body"] if len(message["body"]) >= 4 else self._last + message["body"]
+            )
         await self._send(message)
+
+
+def _is_plain_stream(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Tell whether an event can be written into an answer of this head, behind others."""
+    lines = {name.lower(): value.lower() for name, value in headers}
+    framed = b"content-encoding" in lines or b"content-length" in lines
+    return lines.get(b"content-type", b"").startswith(b"text/event-stream") and not framed

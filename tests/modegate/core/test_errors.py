@@ -15,6 +15,7 @@ STATUSES: dict[type[ModegateError], tuple[int, str]] = {
     errors.BadRequest: (400, "bad_request"),
     errors.BadSession: (400, "bad_session"),
     errors.ControlTokenSent: (400, "control_token_sent"),
+    errors.Drained: (503, "drained"),
     errors.EndpointNotGated: (400, "endpoint_not_gated"),
     errors.HostNotAllowed: (400, "host_not_allowed"),
     errors.ModeGone: (400, "mode_gone"),
