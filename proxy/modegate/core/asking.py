@@ -19,6 +19,7 @@ from modegate.core.identify import lane
 from modegate.core.ids import Lane, StepId
 from modegate.core.policy import EXIT_TOOL
 from modegate.core.standing import Standing
+from modegate.core.text_calls import TextCalls, habit_of
 
 IDENTITY = (b"accept-encoding", b"identity")
 """The gate reads the answer, so it asks for one that is not compressed."""
@@ -202,6 +203,20 @@ class Asking:
         lines = headers.replace(self._step.headers, b"content-encoding", None)
         return [CallUpstream(lines, assembled.body)]
 
+    def _texts(self, standing: Standing) -> TextCalls | None:
+        """Tell what counts as a call in plain text: where a mode says so, or the agent is known to run it."""
+        said = {force.mode.text_calls for force in standing.forces}
+        if said <= {"pass"}:
+            return None
+        habit = habit_of(self._system_text)
+        if habit is None and "refuse" not in said:
+            return None
+        return TextCalls(self._request.declared, habit)
+
+    @cached_property
+    def _system_text(self) -> str:
+        return self._dialect.system_text(self._request)
+
     def assembled(self, standing: Standing) -> tuple[Offer, list[Effect]]:
         """Assemble a hop under what the step stands under, and send it.
 
@@ -213,5 +228,6 @@ class Asking:
         lines = headers.replace(lines, *IDENTITY)
         log = self._told()
         log += [Append((event,))] if event is not None else []
-        offer = Offer(standing, assembled.tools, self._request.declared, assembled.native)
+        declared, texts = self._request.declared, self._texts(standing)
+        offer = Offer(standing, assembled.tools, declared, assembled.native, texts)
         return offer, [*log, CallUpstream(lines, assembled.body)]

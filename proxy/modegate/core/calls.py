@@ -75,6 +75,8 @@ class Gathered:
     """The provider runs it by itself: refused, it is not shown, and no hop follows."""
     family: str = ""
     """A tool that stands for this one and others, of what the provider runs: who allows it allows them."""
+    text: bool = False
+    """It stands in the answer's plain text, which some agents run."""
     released: bool | None = None
     """The verdict, once there is one."""
 

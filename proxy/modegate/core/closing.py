@@ -88,7 +88,9 @@ class Closing:
     def end_hop(self, refused: Sequence[Refused]) -> ChoiceRead:
         """Note a hop that another follows, and give what it said."""
         ((index, choice),) = self._choices.items()
-        self._record(index, choice, self._dialect.turn_blob(choice, refused))
+        withheld = _withheld_calls(refused)
+        blob = self._dialect.turn_blob(choice, withheld) if withheld else b""
+        self._record(index, choice, blob)
         self._hops.append(choice)
         self._usage.append(dict(self._hop.usage or {}) if self._hop else {})
         if isinstance(self._hop, WholeHop):
@@ -112,18 +114,19 @@ class Closing:
             mine = [one for one in refused if one.call.choice == index]
             if not mine and index not in self._recordings:
                 continue
+            withheld = _withheld_calls(mine)
             if mine and not choice.released():
                 closing[index] = words.closing(mine)
-                blob = self._dialect.turn_blob(choice, mine)
+                blob = self._dialect.turn_blob(choice, withheld) if withheld else b""
             else:
-                blob = self._dialect.partial_blob(choice, mine) if mine else b""
+                blob = self._dialect.partial_blob(choice, withheld) if withheld else b""
             if choice.whole:
                 self._record(index, choice, blob)
                 if index in closing:
                     self._close(index, None, closing[index])
                 events.append(self._withheld(index))
         for choice in self._choices.values():
-            events += self._mapped([*self._hops, choice], refused)
+            events += self._mapped([*self._hops, choice], _withheld_calls(refused))
         if isinstance(self._hop, WholeHop):
             return self._seal(self._whole(self._hop, closing, self.hops), events)
         return self._seal(self._streamed(writer, closing), events)
@@ -186,7 +189,7 @@ class Closing:
         refused = self._last_refused
         text = words.closing(refused)
         index = refused[-1].call.choice
-        mapped = self._mapped(self._hops, refused)
+        mapped = self._mapped(self._hops, _withheld_calls(refused))
         if self._last_whole is not None:
             body = self._whole(self._last_whole, {index: text}, self.hops - 1)
             self._close(index, None, text)
@@ -198,3 +201,8 @@ class Closing:
             return self._seal(body, mapped)
         self._close(index, out, text)
         return self._seal(body, [self._withheld(index), *mapped])
+
+
+def _withheld_calls(refused: Sequence[Refused]) -> list[Refused]:
+    """Give those that have to be put back: of one in text the answer itself says that it was refused."""
+    return [one for one in refused if not one.call.text]

@@ -43,6 +43,7 @@ from modegate.core.gate import Ask, Gate
 from modegate.core.hop import HopAnswer, StreamedHop, WholeHop
 from modegate.core.mending import Mending
 from modegate.core.standing import Standing, combine
+from modegate.core.text_gate import TextGate
 
 __all__ = ["Exchange", "StepRequest"]
 
@@ -78,6 +79,8 @@ class Exchange:
         """The step began in the default mode and is still in it: nothing is filtered or added."""
         self._left = False
         """A person has approved that this step leaves the mode."""
+        self._tails: dict[int, str] = {}
+        """By choice, the end of a hop's text, in which a call could begin that the next hop ends."""
         self._refused: list[Refused] = []
         self._events: list[Event] = []
 
@@ -146,13 +149,24 @@ class Exchange:
         if streamed:
             reader = self._dialect.stream_reader(strictly=later)
             self._answer = StreamedHop(
-                reader, self._writer, limits, later=later, lenient=self._lenient
+                reader,
+                self._writer,
+                limits,
+                later=later,
+                lenient=self._lenient,
+                texts=self._texts(limits.held),
             )
         else:
-            self._answer = WholeHop(self._dialect, limits, lenient=self._lenient)
+            texts = self._texts(limits.body)
+            self._answer = WholeHop(self._dialect, limits, lenient=self._lenient, texts=texts)
         self._closing.begin_hop(self._answer)
         self._status, self._headers = status, self._own_head(lines)
         return self._send_head(status, self._headers) if streamed and not later else []
+
+    def _texts(self, limit: int) -> TextGate | None:
+        """Give what holds back calls in plain text, where text is more than text."""
+        rules = self._offer.texts
+        return TextGate(self._dialect, rules, self._tails, limit) if rules is not None else None
 
     def upstream_data(self, data: bytes) -> list[Effect]:
         """Take a piece of the hop's body."""
@@ -233,7 +247,7 @@ class Exchange:
     @property
     def holding(self) -> bool:
         """Whether some call of the answer under way is held back."""
-        return isinstance(self._answer, StreamedHop) and self._answer.hold.holding
+        return isinstance(self._answer, StreamedHop) and self._answer.holding
 
     @property
     def kept(self) -> int:

@@ -17,6 +17,7 @@ from modegate.core.events import CallJudged
 from modegate.core.ids import DEFAULT_MODE, CallId, Seq, StepId, ToolName
 from modegate.core.policy import EXIT_TOOL, Exit, Judgement, ToolCall, Verdict
 from modegate.core.standing import STRICTNESS, Force, Standing
+from modegate.core.text_calls import TextCalls
 
 SHORT_ID = 9
 """Ids shorter than this (`call_0`) are likely to be used again in the same history."""
@@ -31,6 +32,8 @@ class Offer:
     declared: frozenset[str]
     native: ToolName | None = None
     """The agent's own exit tool, if that was offered in the place of ours."""
+    texts: TextCalls | None = None
+    """What counts as a call in the answer's text; None where text is only text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +149,7 @@ class Gate:
     ) -> Refused:
         """Answer a call; `person` if a person did, `note` is what the client is told of it at the end."""
         call.released = False
+        answer = words.as_note(answer, call.name) if call.text else answer
         return Refused(call, self._id(call, self._ids), answer, force, person=person, note=note)
 
     def release(self, ask: Ask, now: Standing) -> bool:

@@ -23,7 +23,8 @@ class Hold:
         """Hold back at most `limit` bytes; with `defer`, every finish waits for the end."""
         self.reader = reader
         self._limit = limit
-        self._defer = defer
+        self.defer = defer
+        """Whether every finish waits for the end."""
         self._queue: deque[Part] = deque()
         self._held: list[Part] = []
         self.size = 0
@@ -97,7 +98,7 @@ class Hold:
             self._release(part.choice, out)
             # One that says calls were made, where none was: sent on, it makes agents loop or fail.
             part.stop = not self.reader.choices[part.choice].released()
-            if self._defer or self.reader.choices[part.choice].refused():
+            if self.defer or self.reader.choices[part.choice].refused():
                 self._put_off(part)
             else:
                 out.append(part)

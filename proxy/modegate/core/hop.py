@@ -6,7 +6,7 @@ Both kinds go through the same gate and the same decision on what comes next (L7
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from modegate.core.calls import Gathered
@@ -21,6 +21,7 @@ from modegate.core.errors import AnswerUnreadable, ModegateError, TooLarge, bare
 from modegate.core.hold import Hold
 from modegate.core.policy import Limits
 from modegate.core.sse import Frame, FrameReader
+from modegate.core.text_gate import TextGate
 
 
 class HopAnswer(Protocol):
@@ -93,11 +94,13 @@ class StreamedHop:
         *,
         later: bool,
         lenient: bool = False,
+        texts: TextGate | None = None,
     ) -> None:
         """Begin; in a later hop every finish waits for the end, as a log entry goes before it.
 
-        A `lenient` one may pass what it cannot read as it came.
+        A `lenient` one may pass what it cannot read as it came. `texts` holds back calls in plain text.
         """
+        self._texts = texts
         self._lenient = lenient
         self._raw = False
         self._unread = bytearray()
@@ -139,7 +142,12 @@ class StreamedHop:
 
     def _finished(self) -> bool:
         choices = self._reader.choices.values()
-        return bool(choices) and all(choice.finish for choice in choices) and not self.to_judge()
+        held = self._texts is not None and self._texts.holding
+        return (
+            bool(choices)
+            and all(choice.finish for choice in choices)
+            and not (held or self.to_judge())
+        )
 
     def _settled(self) -> bool:
         """Tell whether something is left to decide on, or the answer's own end was reached."""
@@ -152,23 +160,43 @@ class StreamedHop:
             self._unread += data
             return
         try:
-            self._waiting.extend(self._frames.feed(data))
+            self._take(self._frames.feed(data))
         except TooLarge as error:
             self._too_large = bare(error)
+
+    def _take(self, frames: Iterable[Frame]) -> None:
+        if self._texts is None:
+            self._waiting.extend(frames)
+            return
+        for frame in frames:
+            self._texts.take(frame)
+
+    def _next_frame(self) -> Frame | None:
+        """Give the frame that is to be read next, if it may be read yet."""
+        if not self._waiting and self._texts is not None:
+            self._waiting.extend(self._texts.ready())
+            # What follows depends on the refusal, so the finish waits as behind a refused call.
+            self.hold.defer = self.hold.defer or self._texts.refused
+        return self._waiting[0] if self._waiting else None
 
     def end(self) -> None:
         """Take the end of the bytes."""
         rest = self._frames.finish()
         if rest is not None:
-            self._waiting.append(rest)
+            self._take([rest])
+        if self._texts is not None:
+            self._texts.end()
         self._ended = True
 
     def advance(self) -> bytes:
         """Give what may go to the client now."""
         parts = self.hold.advance()
         try:
-            while self._waiting and self.hold.done is None and not self.hold.to_judge():
-                frame = self._waiting[0]
+            while (
+                self.hold.done is None
+                and not self.hold.to_judge()
+                and (frame := self._next_frame()) is not None
+            ):
                 if frame.odd:
                     raise AnswerUnreadable(
                         "the upstream sent a frame that clients could read in different ways"
@@ -208,14 +236,32 @@ class StreamedHop:
 
     def to_judge(self) -> list[Gathered]:
         """Give the calls that wait for a verdict."""
-        return self.hold.to_judge()
+        if self.hold.done is not None or self._texts is None:
+            return self.hold.to_judge()
+        return [*self._texts.to_judge(), *self.hold.to_judge()]
+
+    @property
+    def holding(self) -> bool:
+        """Whether something is held back."""
+        return self.hold.holding or (self._texts is not None and self._texts.holding)
 
 
 class WholeHop:
     """A hop that arrives as one JSON body."""
 
-    def __init__(self, dialect: Dialect, limits: Limits, *, lenient: bool = False) -> None:
-        """Begin; a `lenient` one may pass a body that it cannot read as it came."""
+    def __init__(
+        self,
+        dialect: Dialect,
+        limits: Limits,
+        *,
+        lenient: bool = False,
+        texts: TextGate | None = None,
+    ) -> None:
+        """Begin; a `lenient` one may pass a body that it cannot read as it came.
+
+        `texts` holds back calls in plain text.
+        """
+        self._texts = texts
         self._lenient = lenient
         self._dialect = dialect
         self._limit = limits.body
@@ -257,7 +303,10 @@ class WholeHop:
     def end(self) -> None:
         """Read the body."""
         try:
-            self.answer = self._dialect.read_whole(bytes(self._body))
+            if self._texts is None:
+                self.answer = self._dialect.read_whole(bytes(self._body))
+            else:
+                self._texts.whole(bytes(self._body))
         except ModegateError as error:
             if self._lenient:
                 self.doubt = bare(error)
@@ -266,6 +315,11 @@ class WholeHop:
 
     def advance(self) -> bytes:
         """Give nothing: a body goes when all of it is judged."""
+        if self._texts is not None and self._texts.holding and not self._texts.to_judge():
+            try:
+                self.answer = self._dialect.read_whole(self._texts.body())
+            except ModegateError as error:
+                self.failure = error
         return b""
 
     def give_in(self) -> None:
@@ -275,6 +329,8 @@ class WholeHop:
 
     def to_judge(self) -> list[Gathered]:
         """Give the calls that wait for a verdict."""
+        if self._texts is not None and self._texts.holding:
+            return self._texts.to_judge()
         return [
             call
             for choice in self.choices.values()

@@ -97,6 +97,8 @@ class Mode:
     rules: tuple[Rule, ...]
     exit: Exit | None = None
     without_tools: Literal["pass", "guide", "refuse"] = "pass"
+    text_calls: Literal["pass", "refuse"] | None = None
+    """What becomes of calls in plain text; None: refused for agents that are known to run them."""
     section_in: Literal["instructions", "input"] = "instructions"
     """For the Responses API: where the section goes."""
     aliases: tuple[str, ...] = ()

@@ -49,6 +49,7 @@ MAX_HOPS = 32
 _APPROVE = "Approve"
 _WHEN_MISSING = ("derive", "reject")
 _WITHOUT_TOOLS = ("pass", "guide", "refuse")
+_TEXT_CALLS = ("pass", "refuse")
 _SECTION_IN = ("instructions", "input")
 
 
@@ -160,6 +161,7 @@ def _mode(place: Place, mode_id: ModeId, known: Collection[str], taken: set[str]
         rules=tools.rules if tools is not None else (),
         exit=leave,
         without_tools=_without_tools(keys.get("without_tools")),
+        text_calls=_text_calls(keys.get("text_calls")),
         section_in=_section_in(keys.get("section_in")),
         aliases=aliases(keys["aliases"], taken) if "aliases" in keys else (),
     )
@@ -168,6 +170,11 @@ def _mode(place: Place, mode_id: ModeId, known: Collection[str], taken: set[str]
 def _without_tools(place: Place | None) -> Literal["pass", "guide", "refuse"]:
     word = choice(place, _WITHOUT_TOOLS) if place is not None else None
     return cast("Literal['pass', 'guide', 'refuse']", word or "pass")
+
+
+def _text_calls(place: Place | None) -> Literal["pass", "refuse"] | None:
+    word = choice(place, _TEXT_CALLS) if place is not None else None
+    return cast("Literal['pass', 'refuse'] | None", word)
 
 
 def _section_in(place: Place | None) -> Literal["instructions", "input"]:

@@ -27,6 +27,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         "tools",
         "exit",
         "without_tools",
+        "text_calls",
         "aliases",
     ),
     "modes.*.tools[]": ("allow", "ask", "deny", "when"),

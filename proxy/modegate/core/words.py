@@ -57,6 +57,16 @@ def refusal(
     )
 
 
+def in_place(name: str) -> str:
+    """Say in an answer's text, in the place of a call that stood there, that it was refused."""
+    return f"[modegate] A call of {tool(name)} stood here in plain text. It was refused and did not run."
+
+
+def as_note(refusal: str, name: str) -> str:
+    """Say to the model that a call in its text was refused, as a message, since there is no result."""
+    return f"[modegate] Your text held a call of {tool(name)}. {refusal}"
+
+
 def closing(refused: Sequence[Refused]) -> str:
     """Say in the answer's text what was refused, where the model did not give in."""
     notes = [one.note for one in refused if one.note]

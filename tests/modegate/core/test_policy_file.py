@@ -45,6 +45,7 @@ modes:
         when: {path: {glob: "src/*"}}
     exit: {options: [{label: Go, to: default}, {label: Review, to: review}], native: false}
     without_tools: guide
+    text_calls: refuse
     section_in: input
   review: {section: s, tools: [read]}
 sessions:
@@ -77,6 +78,8 @@ def test_every_key_is_read() -> None:
     assert (plan.id, plan.name, plan.description) == ("plan", "Plan", "Look, do not touch.")
     assert plan.section == "You are in plan mode; call exit_plan_mode.\n"
     assert plan.without_tools == "guide"
+    assert plan.text_calls == "refuse"
+    assert policy.modes["review"].text_calls is None  # type: ignore[index]  # the same
     assert plan.section_in == "input"
     assert policy.modes["review"].section_in == "instructions"  # type: ignore[index]  # the same
     one_of = Condition(one_of=(1, "two", True, None, -0.5))
@@ -215,6 +218,7 @@ log: redis
         (with_tools("[{deny: exit_plan_mode}]"), "modes.plan.tools[0]", 1, "only be named alone"),
         (in_mode("without_tools: maybe"), "modes.plan.without_tools", 5, "must be one of"),
         (in_mode("without_tools: [a]"), "modes.plan.without_tools", 5, "must be a string"),
+        (in_mode("text_calls: maybe"), "modes.plan.text_calls", 5, "must be one of"),
         (in_mode("section_in: system"), "modes.plan.section_in", 5, "must be one of"),
         (in_mode("section_in: [a]"), "modes.plan.section_in", 5, "must be a string"),
         (in_mode("exit: yes"), "modes.plan.exit", 5, "must be a mapping"),

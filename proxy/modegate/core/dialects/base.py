@@ -133,6 +133,18 @@ class Item:
     """It is an answer of the model."""
 
 
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A string of visible text in an answer: what some agents look for calls in."""
+
+    text: str
+    choice: int = 0
+    place: Any = None
+    """Which text it belongs to, where an answer has several: one block, one part of a message."""
+    repeats: bool = False
+    """It says whole what came in pieces before."""
+
+
 class Request(Protocol):
     """A request that was read."""
 
@@ -334,6 +346,18 @@ class Dialect(Protocol):
         Raises:
             AnswerUnreadable: it cannot be read.
         """
+        ...
+
+    def spoken(self, data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]]:
+        """Give the visible text of one frame or of a whole answer, and which choices end with it.
+
+        Raises:
+            AnswerUnreadable: it cannot be read with no doubt left.
+        """
+        ...
+
+    def system_text(self, request: Any) -> str:
+        """Give what the agent tells its model of itself."""
         ...
 
     def may_go_on(self, finish: str | None) -> bool:

@@ -22,7 +22,17 @@ MAX_CALLS = 128
 
 # Keys that decide what a call is. Clients in some languages match keys without regard to case.
 _EXACT = frozenset(
-    {"choices", "delta", "message", "function", "custom", "name", "finish_reason", *CALL_KEYS}
+    {
+        "choices",
+        "content",
+        "delta",
+        "message",
+        "function",
+        "custom",
+        "name",
+        "finish_reason",
+        *CALL_KEYS,
+    }
 )
 _CHOICE = ("index", "delta", "message", "finish_reason")
 # What other APIs, and LangChain, call an item that a client would run.

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from modegate.core.dialects.base import Assembled, ChoiceRead, Found, Item, Refused
-from modegate.core.dialects.chat import edit, history, restore
+from modegate.core.dialects.base import Assembled, ChoiceRead, Found, Item, Refused, Spoken
+from modegate.core.dialects.chat import edit, history, restore, spoken
 from modegate.core.dialects.chat.request import ChatRequest
 from modegate.core.dialects.chat.stream import ChatStreamReader
 from modegate.core.dialects.chat.whole import ChatWhole, join_texts
@@ -85,6 +85,14 @@ class ChatDialect:
     def read_whole(self, body: bytes) -> ChatWhole:
         """Read an answer that is one JSON body."""
         return ChatWhole(body)
+
+    def spoken(self, data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]]:
+        """Give the visible text of one frame or of a whole answer, and which choices end with it."""
+        return spoken.spoken(data)
+
+    def system_text(self, request: ChatRequest) -> str:
+        """Give what the agent tells its model of itself."""
+        return spoken.system_text(request)
 
     def may_go_on(self, finish: str | None) -> bool:
         """Tell whether an answer that finished so may be followed by another hop."""

@@ -30,13 +30,16 @@ def turn_messages(
     message: dict[str, Any] = {"role": "assistant", "content": choice.text() or None}
     if reasoning:
         message |= {key: choice.text(key) for key in REASONING_KEYS if choice.text(key)}
-    calls = [call_json(one) for one in refused if one.call.kind != "legacy"]
+    native = [one for one in refused if not one.call.text]
+    calls = [call_json(one) for one in native if one.call.kind != "legacy"]
     if calls:
         message["tool_calls"] = calls
-    for one in refused:
+    for one in native:
         if one.call.kind == "legacy":
             message["function_call"] = _function(one.call)
-    return [message, *(answer_json(one) for one in refused)]
+    # Behind the results, which have to follow their calls at once.
+    notes = [{"role": "user", "content": one.answer} for one in refused if one.call.text]
+    return [message, *(answer_json(one) for one in native), *notes]
 
 
 def call_json(one: Refused) -> dict[str, Any]:

@@ -272,7 +272,9 @@ def refused_block(one: Refused) -> dict[str, Any]:
 
 
 def result_block(one: Refused) -> dict[str, Any]:
-    """Give our answer to a refused call."""
+    """Give our answer to a refused call; to one that stood in text there is no result, but words."""
+    if one.call.text:
+        return {"type": TEXT, "text": one.answer}
     result = {"type": "tool_result", "tool_use_id": acceptable(one.id), "content": one.answer}
     return result if one.approved else {**result, "is_error": True}
 
@@ -283,5 +285,8 @@ def acceptable(name: str) -> str:
 
 
 def told(refused: Sequence[Refused]) -> list[Refused]:
-    """Give those that the model can be told of: the API has no answer to what the provider ran."""
-    return [one for one in refused if not one.call.ran]
+    """Give those that the model can be told of: the API has no answer to what the provider ran.
+
+    Results stand in front of text, as the API wants them.
+    """
+    return sorted((one for one in refused if not one.call.ran), key=lambda one: one.call.text)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from modegate.core.dialects.base import Assembled, Found, Item, Refused
-from modegate.core.dialects.messages import binding, edit, history, restore
+from modegate.core.dialects.base import Assembled, Found, Item, Refused, Spoken
+from modegate.core.dialects.messages import binding, edit, history, restore, spoken
 from modegate.core.dialects.messages.blocks import TEXT, Block, MessageRead
 from modegate.core.dialects.messages.request import MessagesRequest
 from modegate.core.dialects.messages.stream import MessagesStreamReader
@@ -98,6 +98,14 @@ class MessagesDialect:
     def mend(self, call: CallUpstream, complaint: bytes) -> CallUpstream | None:
         """Let the API drop thinking that a mode's changes in front of it have made unfit."""
         return binding.mend(call, complaint)
+
+    def spoken(self, data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]]:
+        """Give the visible text of one frame or of a whole answer, and which choices end with it."""
+        return spoken.spoken(data, streamed=streamed)
+
+    def system_text(self, request: MessagesRequest) -> str:
+        """Give what the agent tells its model of itself."""
+        return spoken.system_text(request)
 
     def may_go_on(self, finish: str | None) -> bool:
         """Tell whether an answer that finished so may be followed by another hop."""

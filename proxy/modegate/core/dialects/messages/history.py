@@ -44,7 +44,7 @@ def extend(request: MessagesRequest, read: MessageRead, refused: Sequence[Refuse
             content.append(msgspec.Raw(block.encoded()))
     turn = (
         {"role": "assistant", "content": content},
-        {"role": "user", "content": [result_block(one) for one in told(refused)]},
+        {"role": "user", "content": list(map(result_block, told(refused)))},
     )
     at = request.messages[-1].end if request.messages else request.top["messages"].start + 1
     new = b",".join(map(_encode, turn))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from modegate.core.dialects.base import Assembled, Found, Item, Refused
-from modegate.core.dialects.responses import edit, history, kept, restore
+from modegate.core.dialects.base import Assembled, Found, Item, Refused, Spoken
+from modegate.core.dialects.responses import edit, history, kept, restore, spoken
 from modegate.core.dialects.responses.request import ResponsesRequest
 from modegate.core.dialects.responses.said import ResponsesRead
 from modegate.core.dialects.responses.stream import ResponsesStreamReader
@@ -116,6 +116,14 @@ class ResponsesDialect:
     def read_whole(self, body: bytes) -> ResponsesWhole:
         """Read an answer that is one JSON body."""
         return ResponsesWhole(body)
+
+    def spoken(self, data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]]:
+        """Give the visible text of one frame or of a whole answer, and which choices end with it."""
+        return spoken.spoken(data, streamed=streamed)
+
+    def system_text(self, request: ResponsesRequest) -> str:
+        """Give what the agent tells its model of itself."""
+        return spoken.system_text(request)
 
     def may_go_on(self, finish: str | None) -> bool:
         """Tell whether an answer that finished so may be followed by another hop."""

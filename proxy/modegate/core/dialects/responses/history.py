@@ -38,6 +38,8 @@ def extend(request: ResponsesRequest, choice: ResponsesRead, refused: Sequence[R
     """
     if keeps(request) and choice.id and choice.stored:
         return _chain(request, choice.id, [answer_json(one, one.call.id) for one in refused])
+    # What stood in text is answered by words, which come behind the results.
+    refused = sorted(refused, key=lambda one: one.call.text)
     by_call = {id(one.call): one for one in refused}
     sealed_only = request.value("store") is False or not choice.stored
     items: list[bytes] = []
@@ -89,6 +91,9 @@ def _unreadable(call: Gathered) -> bool:
 
 def answer_json(one: Refused, name: str) -> dict[str, Any]:
     """Give our answer to a refused call, under the call's id."""
+    if one.call.text:
+        part = {"type": "input_text", "text": one.answer}
+        return {"type": "message", "role": "user", "content": [part]}
     kind = one.call.type if isinstance(one.call, ItemCall) else "function_call"
     if kind == "local_shell_call":
         return {"type": f"{kind}_output", "id": name, "output": one.answer}

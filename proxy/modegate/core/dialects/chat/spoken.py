@@ -1,0 +1,36 @@
+"""The visible text of a chat completions answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from modegate.core.dialects.base import Spoken
+from modegate.core.dialects.chat import answer
+from modegate.core.dialects.chat.request import ChatRequest
+from modegate.core.dialects.texts import content_text
+
+
+def spoken(data: bytes) -> tuple[list[Spoken], frozenset[int]]:
+    """Give the text of each choice, and which choices end."""
+    found: list[Spoken] = []
+    ended: set[int] = set()
+    for index, choice in answer.choices_of(answer.parse_answer(data, strictly=True)):
+        content = answer.body_of(choice).get("content")
+        found += [Spoken(text, index) for text in _texts(content)]
+        if answer.finish_of(choice):
+            ended.add(index)
+    return found, frozenset(ended)
+
+
+def _texts(content: Any) -> list[str]:
+    if isinstance(content, str):
+        return [content]
+    parts = content if isinstance(content, list) else []
+    texts = [part.get("text") for part in parts if isinstance(part, dict)]
+    return [text for text in texts if isinstance(text, str)]
+
+
+def system_text(request: ChatRequest) -> str:
+    """Give the system and developer messages."""
+    spans = [span for span in request.messages if request.role(span) in ("system", "developer")]
+    return "\n".join(content_text(request.decode(span).get("content")) for span in spans)

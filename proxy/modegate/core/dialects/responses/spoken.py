@@ -1,0 +1,77 @@
+"""The visible text of a Responses answer: in pieces, and whole in four forms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from modegate.core.dialects.base import Spoken
+from modegate.core.dialects.responses import answer
+from modegate.core.dialects.responses.request import ResponsesRequest
+from modegate.core.dialects.strict import check_objects
+from modegate.core.dialects.texts import content_text
+
+_TEXT = "response.output_text."
+_PART = "response.content_part."
+_KINDS = frozenset({"output_text", "text"})
+
+
+def spoken(data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]]:
+    """Give the text of an event or of a whole answer, and whether the answer ends."""
+    value = answer.parse_event(data)
+    if not streamed:
+        return _of_items(answer.items_of(value), repeats=False), frozenset({0})
+    check_objects(data)
+    kind = value.get("type")
+    if not isinstance(kind, str):
+        return [], frozenset()
+    ends = frozenset({0} if kind in answer.ENDS else ())
+    if kind == f"{_TEXT}delta":
+        place = (value.get("item_id"), value.get("output_index"), value.get("content_index"))
+        return _of_text(value.get("delta"), place=place), ends
+    if kind.startswith(_TEXT):
+        return _of_text(value.get("text"), repeats=True), ends
+    if kind.startswith(_PART):
+        return _of_parts([value.get("part")], None, repeats=True), ends
+    item, response = value.get("item"), value.get("response")
+    if isinstance(item, dict):
+        return _of_items([item], repeats=True), ends
+    if isinstance(response, dict):
+        return _of_items(answer.items_of(response), repeats=True), ends
+    return [], ends
+
+
+def _of_items(items: list[dict[str, Any]], *, repeats: bool) -> list[Spoken]:
+    found: list[Spoken] = []
+    for at, item in enumerate(items):
+        if item.get("type", "message") != "message":
+            continue
+        content = item.get("content")
+        if isinstance(content, list):
+            found += _of_parts(content, at, repeats=repeats)
+        else:
+            found += _of_text(content, place=at, repeats=repeats)
+    return found
+
+
+def _of_parts(parts: list[Any], at: int | None, *, repeats: bool) -> list[Spoken]:
+    return [
+        one
+        for number, part in enumerate(parts)
+        if isinstance(part, dict) and part.get("type") in _KINDS
+        for one in _of_text(part.get("text"), place=(at, number), repeats=repeats)
+    ]
+
+
+def _of_text(text: Any, *, place: Any = None, repeats: bool = False) -> list[Spoken]:
+    return [Spoken(text, place=place, repeats=repeats)] if isinstance(text, str) else []
+
+
+def system_text(request: ResponsesRequest) -> str:
+    """Give the instructions, and the system and developer messages."""
+    instructions = request.value("instructions")
+    told = [
+        content_text(item.get("content"))
+        for item in request.history
+        if item.get("role") in ("system", "developer")
+    ]
+    return "\n".join([instructions if isinstance(instructions, str) else "", *told])

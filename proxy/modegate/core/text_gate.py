@@ -1,0 +1,278 @@
+"""Holds back calls that stand in an answer's text, in front of everything that reads the answer.
+
+Frames, or a whole body, are looked through for visible text. A frame goes on once all of its text is
+decided and judged; of a call that was refused it goes on with our words in the call's place. So whatever
+reads, writes and records answers sees only what the client gets, and needs to know nothing of such calls.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from modegate.core import words
+from modegate.core.calls import Gathered, arguments_hash
+from modegate.core.dialects.base import Dialect, Spoken
+from modegate.core.errors import ModegateError, TooLarge
+from modegate.core.spans import Edit, Span, apply, elements, members, without_lone_surrogates
+from modegate.core.sse import Frame
+from modegate.core.text_calls import TextCalls
+from modegate.core.text_scan import Decided, Scanner
+
+MAX_UNITS = 4 * 2**20
+"""Characters of text with calls that are kept, to know them again where an answer repeats them."""
+
+
+@dataclass(eq=False, slots=True)
+class Piece:
+    """One string of an answer."""
+
+    text: str
+    stretches: list[tuple[str, Gathered | None, bool]] = field(default_factory=list)
+    """Decided parts: plain or of a call, and whether the call ends with it."""
+    done: int = 0
+    """Characters that are decided."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether all of it may go, with or without its calls."""
+        judged = all(call is None or call.released is not None for _, call, _ in self.stretches)
+        return self.done == len(self.text) and judged
+
+    @property
+    def shown(self) -> str:
+        """What the client gets of it."""
+        return "".join(
+            text if call is None or call.released else words.in_place(call.name) if last else ""
+            for text, call, last in self.stretches
+        )
+
+
+@dataclass(eq=False, slots=True)
+class _Stream:
+    """The running text of one choice."""
+
+    scanner: Scanner
+    waiting: deque[Piece] = field(default_factory=deque)
+    place: Any = None
+    """Which text it is that runs on."""
+    units: list[list[Piece]] = field(default_factory=list)
+
+    def take(self, decided: Sequence[Decided]) -> list[Gathered]:
+        """Share out what was decided among the pieces; gives new calls."""
+        found: list[Gathered] = []
+        for length, call in decided:
+            left = length
+            while left:
+                piece = self.waiting[0]
+                count = min(left, len(piece.text) - piece.done)
+                left -= count
+                text = piece.text[piece.done : piece.done + count]
+                piece.stretches.append((text, call, not left))
+                piece.done += count
+                if piece.done == len(piece.text):
+                    self.waiting.popleft()
+            if call is not None:
+                found.append(call)
+        return found
+
+
+@dataclass(eq=False, slots=True)
+class _Held:
+    """A frame on its way."""
+
+    frame: Frame
+    pieces: list[Piece] = field(default_factory=list)
+    repeats: list[tuple[str, list[Piece]]] = field(default_factory=list)
+    """Texts that say again what these pieces said."""
+    failure: ModegateError | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether it may go on."""
+        said = (piece for _, pieces in self.repeats for piece in pieces)
+        return all(piece.settled for piece in self.pieces) and all(piece.settled for piece in said)
+
+    def changes(self) -> dict[str, str]:
+        """Give each text of which something is withheld, and what the client gets in its place."""
+        found = {piece.text: piece.shown for piece in self.pieces if piece.shown != piece.text}
+        for text, pieces in self.repeats:
+            shown = "".join(piece.shown for piece in pieces)
+            if shown != text:
+                found[text] = shown
+        return found
+
+
+class TextGate:
+    """What of one hop's answer may be read on."""
+
+    def __init__(
+        self, dialect: Dialect, rules: TextCalls, tails: dict[int, str], limit: int
+    ) -> None:
+        """Begin a hop; `tails` are the ends of the texts of the hop before, and become those of this one."""
+        self._dialect = dialect
+        self._rules = rules
+        self._tails = tails
+        self._limit = limit
+        self._streams: dict[int, _Stream] = {}
+        self._queue: deque[_Held] = deque()
+        self._size = 0
+        self._found: list[Gathered] = []
+        self._kept = 0
+
+    @property
+    def holding(self) -> bool:
+        """Whether something is held back."""
+        return bool(self._queue)
+
+    @property
+    def refused(self) -> bool:
+        """Whether some call was refused."""
+        return any(call.released is False for call in self._found)
+
+    def to_judge(self) -> list[Gathered]:
+        """Give the calls that wait for a verdict."""
+        return [call for call in self._found if call.released is None]
+
+    def take(self, frame: Frame) -> None:
+        """Take a frame of a stream."""
+        held = _Held(frame.checked())
+        self._queue.append(held)
+        self._size += len(frame.raw)
+        if self._size > self._limit:
+            text = f"over {self._limit} bytes of the answer are held back (limits.held)"
+            held.failure = TooLarge(text)
+        data = frame.data.strip() if frame.data is not None else b""
+        if frame.odd or not data.startswith(b"{"):
+            return
+        try:
+            spoken, ended = self._dialect.spoken(data, streamed=True)
+        except ModegateError as error:
+            held.failure = error
+            return
+        for one in spoken:
+            self._say(held, one)
+        for choice in ended & self._streams.keys():
+            self._end(self._streams[choice])
+
+    def end(self) -> None:
+        """Take the end of the stream."""
+        for stream in self._streams.values():
+            self._end(stream)
+
+    def ready(self) -> Iterator[Frame]:
+        """Give the frames that may be read on.
+
+        Raises:
+            ModegateError: the next one cannot be read, or too much is held back.
+        """
+        while self._queue and (self._queue[0].failure or self._queue[0].settled):
+            held = self._queue[0]
+            if held.failure is not None:
+                raise held.failure
+            self._queue.popleft()
+            self._size -= len(held.frame.raw)
+            yield _rewritten(held.frame, held.changes())
+
+    def whole(self, body: bytes) -> None:
+        """Take a body that is an answer as a whole.
+
+        Raises:
+            AnswerUnreadable: it is none, or leaves a doubt.
+        """
+        held = _Held(Frame(body, body))
+        self._queue.append(held)
+        for one in self._dialect.spoken(body, streamed=False)[0]:
+            self._say(held, one)
+        self.end()
+
+    def body(self) -> bytes:
+        """Give the body once all of its calls have a verdict."""
+        held = self._queue.popleft()
+        changes = held.changes()
+        return retold(held.frame.raw, changes) if changes else held.frame.raw
+
+    def _say(self, held: _Held, one: Spoken) -> None:
+        if not one.text:
+            return
+        stream = self._streams.get(one.choice)
+        if stream is None:
+            scanner = Scanner(self._rules, one.choice, self._tails.pop(one.choice, ""))
+            stream = self._streams[one.choice] = _Stream(scanner)
+        if one.repeats:
+            self._repeat(held, stream, one)
+            return
+        piece = Piece(one.text)
+        held.pieces.append(piece)
+        if one.place != stream.place or not stream.units:
+            stream.place = one.place
+            stream.scanner.begin_unit()
+            stream.units.append([])
+        self._kept += len(one.text)
+        if self._kept <= MAX_UNITS:
+            stream.units[-1].append(piece)
+        stream.waiting.append(piece)
+        self._found += stream.take(stream.scanner.feed(one.text))
+
+    def _repeat(self, held: _Held, stream: _Stream, one: Spoken) -> None:
+        """Take a text that was said before, or that comes only now."""
+        for unit in stream.units:
+            if one.text == "".join(piece.text for piece in unit):
+                held.repeats.append((one.text, unit))
+                return
+        piece = Piece(one.text)
+        alone = _Stream(Scanner(self._rules, one.choice), deque([piece]))
+        found = alone.take([*alone.scanner.feed(one.text), *alone.scanner.end()])
+        known = {_mark(call): call for call in self._found}
+        same = {id(call): known.get(_mark(call), call) for call in found}
+        piece.stretches = [
+            (text, same[id(call)] if call is not None else None, last)
+            for text, call, last in piece.stretches
+        ]
+        self._found += [call for call in found if same[id(call)] is call]
+        held.repeats.append((one.text, [piece]))
+
+    def _end(self, stream: _Stream) -> None:
+        self._found += stream.take(stream.scanner.end())
+        choice = next(one for one, other in self._streams.items() if other is stream)
+        self._tails[choice] = stream.scanner.tail
+
+
+def _mark(call: Gathered) -> tuple[Any, ...]:
+    return (*call.names, call.odd, call.split, arguments_hash(call.arguments))
+
+
+def _rewritten(frame: Frame, changes: Mapping[str, str]) -> Frame:
+    if not changes or frame.data is None:
+        return frame
+    data = retold(frame.data, changes)
+    at = frame.raw.rindex(frame.data)
+    raw = frame.raw[:at] + data + frame.raw[at + len(frame.data) :]
+    return Frame(raw, data, frame.event)
+
+
+def retold(data: bytes, changes: Mapping[str, str]) -> bytes:
+    """Give a JSON text with other words in the place of these; without `logprobs`, which hold them too."""
+    readable = without_lone_surrogates(data)
+    start = len(data) - len(data.lstrip())
+    return apply(data, _edits(readable, Span(start, len(data.rstrip())), "", changes))
+
+
+def _edits(data: bytes, span: Span, key: str, changes: Mapping[str, str]) -> Iterator[Edit]:
+    first = data[span.start : span.start + 1]
+    if key == "logprobs" and first in (b"{", b"["):
+        yield Edit(*span, b"null" if first == b"{" else b"[]")
+    elif first == b"{":
+        for member in members(data, span):
+            yield from _edits(data, member.value, member.key, changes)
+    elif first == b"[":
+        for place in elements(data, span):
+            yield from _edits(data, place, key, changes)
+    elif first == b'"' and key in ("text", "content", "delta"):
+        text = msgspec.json.decode(data[span.start : span.end])
+        if text in changes:
+            yield Edit(*span, msgspec.json.encode(changes[text]))
