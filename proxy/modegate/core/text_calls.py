@@ -15,7 +15,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from modegate.core.calls import Gathered, parse_arguments
+from modegate.core.arguments import parse_arguments
+from modegate.core.calls import Gathered
 
 MAX_HEAD = 1024
 """Characters of a line that could become a call; no tool has a longer name."""
