@@ -17,6 +17,7 @@ from modegate.core.errors import DialectName
 from modegate.core.identify_sources import body_names
 from modegate.core.policy import Sessions
 from modegate.core.reminders import plain, plain_parts
+from modegate.core.weight import REQUEST_VALUES, is_dense
 
 _HISTORY: Mapping[DialectName, str] = {
     "chat": "messages",
@@ -42,7 +43,8 @@ class BodyFields:
     first_user_text: str = ""
     """The first user message's own words, see `modegate.core.reminders`."""
     unread: str = ""
-    """SHA-256 of a body that is no JSON object, so that it is taken for no other conversation; else empty."""
+    """SHA-256 of a body that is no JSON object, or has too many values: so it is taken for no other
+    conversation. Else empty."""
 
 
 def body_fields(
@@ -53,7 +55,7 @@ def body_fields(
     Never raises: a body may be malformed and is still passed on in the default mode. What cannot be
     read counts as absent.
     """
-    for read in (_read_raw, _read_whole):
+    for read in () if is_dense(body, REQUEST_VALUES) else (_read_raw, _read_whole):
         try:
             return read(body, names, _HISTORY[dialect])
         except _UNREADABLE:

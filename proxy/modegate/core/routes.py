@@ -18,6 +18,7 @@ from modegate.core.errors import BadRequest, DialectName
 from modegate.core.globs import glob_matches
 from modegate.core.headers import Headers, get_one
 from modegate.core.upstreams import Route
+from modegate.core.weight import REQUEST_VALUES, is_dense
 
 _DEPLOYMENT = re.compile(rb"/openai/deployments/([^/]+)/")
 _RESPONSES = re.compile(rb"(?:/v1)?/(?:responses|conversations)(?:/|$)")
@@ -82,10 +83,12 @@ def model_of_body(body: bytes) -> str | None:
     """Give the model that a JSON body names; None where it is no JSON object or names none.
 
     Raises:
-        BadRequest: it names two, and which of them counts depends on who reads it.
+        BadRequest: it names two, and who reads it decides which counts; or it holds too many values.
     """
-    text = spans.without_lone_surrogates(body)
+    if is_dense(body, REQUEST_VALUES):
+        raise BadRequest(f"the request body holds over {REQUEST_VALUES} values")
     try:
+        text = spans.without_lone_surrogates(body)
         found = [member.value for member in spans.members(text) if member.key == "model"]
         models = {_string(text[span.start : span.end]) for span in found}
     except ValueError:

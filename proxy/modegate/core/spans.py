@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from modegate.core.weight import string_end
+
 # Possessive: a string of millions of escapes is read without keeping a way back for each.
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]', re.DOTALL)
 _SCALAR = re.compile(rb"[^\s,\]}]+")
 _SPACE = re.compile(rb"[ \t\r\n]*")
@@ -24,6 +25,10 @@ _decode_raw_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_raw_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_string = msgspec.json.Decoder(str).decode
 _decode_any = msgspec.json.Decoder().decode
+
+
+MAX_MEMBERS = 4_096
+"""Keys of an object that is read key by key; what an API defines has some dozens."""
 
 
 class Span(NamedTuple):
@@ -51,11 +56,21 @@ class Edit(NamedTuple):
     new: bytes
 
 
-_SURROGATE = re.compile(
-    rb"((?:\\\\)+|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
-    rb"|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
+_HALF = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+_NO_HALF = re.compile(
+    rb"[^\\]*+(?:(?:"
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"|\\(?:[^u]|u(?![dD][89a-fA-F])[0-9a-fA-F]{4})"
+    rb")[^\\]*+)*+",
+    re.DOTALL,
 )
-"""Escaped backslashes are taken first: in `\\\\ud83d`, as a call's arguments hold it, nothing is a half."""
+"""As much as holds no half that stands alone, and no escape that is not complete. An escaped
+backslash is one escape: in `\\\\ud83d`, as a call's arguments hold it, nothing is a half."""
+
+MAX_HALVES = 100_000
+"""Halves of pairs that stand alone in one text; each costs as much as some kilobytes of other text."""
+
+_SLICE = 2**20
 
 
 def without_lone_surrogates(text: bytes) -> bytes:
@@ -63,10 +78,48 @@ def without_lone_surrogates(text: bytes) -> bytes:
 
     Agents in JavaScript send `"\\ud83d"` where they cut a text within an emoji. Most servers take it, the
     decoder here does not: it gets this copy, in which everything stands at the same place.
+
+    Raises:
+        ValueError: there are over `MAX_HALVES`.
     """
     if b"\\ud" not in text and b"\\uD" not in text:
         return text
-    return _SURROGATE.sub(lambda match: match.group(1) or b"\\ufffd", text)
+    halves = _halves(text)
+    if not halves:
+        return text
+    copy = bytearray(text)
+    for at in halves:
+        copy[at : at + _ESCAPE] = b"\\ufffd"
+    return bytes(copy)
+
+
+_ESCAPE = 6
+"""Bytes of `\\ud83d`."""
+
+
+def _halves(text: bytes) -> list[int]:
+    """Give where halves of pairs stand alone; looked for in slices, so that other threads have their turn."""
+    found: list[int] = []
+    at, size = 0, len(text)
+    while at < size:
+        match = _NO_HALF.match(text, at, at + _SLICE)
+        end = at if match is None else match.end()
+        if _HALF.match(text, end):
+            # The other half may be beyond the end of the slice.
+            if (pair := _PAIR.match(text, end)) is not None:
+                at = pair.end()
+                continue
+            found.append(end)
+            if len(found) > MAX_HALVES:
+                raise ValueError(f"over {MAX_HALVES} halves of surrogate pairs stand alone")
+            end += _ESCAPE
+        elif end == at:
+            end += 2  # an escape that the end of the slice cuts
+        at = end
+    return found
+
+
+_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 
 
 def check(text: bytes) -> Any:
@@ -107,7 +160,7 @@ def _value_end(text: bytes, at: int, hint: bytes | None) -> int:
             return end
     if first in b"{[":
         return _bracket_end(text, at)
-    return _after(_STRING if first == 0x22 else _SCALAR, text, at)
+    return string_end(text, at) if first == 0x22 else _after(_SCALAR, text, at)
 
 
 def _bracket_end(text: bytes, at: int) -> int:
@@ -127,7 +180,7 @@ def members(text: bytes, span: Span | None = None) -> list[Member]:
     """Give the members of an object, duplicates included.
 
     Raises:
-        ValueError: the value is not an object.
+        ValueError: the value is not an object, or has over `MAX_MEMBERS` members.
     """
     start, end = span or Span(_space(text, 0), len(text))
     if text[start : start + 1] != b"{":
@@ -136,7 +189,9 @@ def members(text: bytes, span: Span | None = None) -> list[Member]:
     found: list[Member] = []
     at = _space(text, start + 1)
     while text[at] != 0x7D:
-        key_end = _after(_STRING, text, at)
+        if len(found) == MAX_MEMBERS or len(hints) > MAX_MEMBERS:
+            raise ValueError(f"an object has over {MAX_MEMBERS} keys")
+        key_end = string_end(text, at)
         key = _decode_string(text[at:key_end])
         colon = _space(text, key_end)
         value = _space(text, colon + 1)

@@ -15,10 +15,10 @@ from modegate.core.calls import MAX_GLUED, MAX_ID, MAX_NAME
 from modegate.core.dialects.messages.answer import TOKENS
 from modegate.core.dialects.messages.stream import MessagesStreamReader
 from modegate.core.dialects.responses.unended import MAX_KEPT, Unended
-from modegate.core.dialects.strict import MAX_VALUES
 from modegate.core.exchange import MAX_DECODED
 from modegate.core.headers import as_utf8
 from modegate.core.sse import encode, parse
+from modegate.core.weight import ANSWER_VALUES
 from support import message_frames as messages
 from support import responses
 from support.playbook import (
@@ -165,7 +165,7 @@ def test_a_compressed_stream_may_be_longer_than_what_it_brings_at_once() -> None
 @pytest.mark.parametrize("value", [b"{}", b"[]", b"1"], ids=str)
 def test_a_body_of_values_alone_is_not_read(value: bytes) -> None:
     """It costs some hundred times its length, and seconds."""
-    values = b",".join([value] * (MAX_VALUES + 1))
+    values = b",".join([value] * (ANSWER_VALUES + 1))
     start, end = answer({"content": "a"}).body.split(b'"a"')
     got = step(Reply(start + b"[" + values + b"]" + end, list(JSON)))
     assert got.finish is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 
 import pytest
@@ -275,3 +276,53 @@ def test_a_quoted_text_reads_back(text: str) -> None:
 def test_lone_surrogates(text: bytes, wanted: bytes | None) -> None:
     """A half is replaced where it is one; an escaped backslash begins no escape."""
     assert without_lone_surrogates(b'"' + text + b'"') == b'"' + (wanted or text) + b'"'
+
+
+_OLD = re.compile(
+    rb"((?:\\\\)+|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    rb"|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
+)
+PIECES = st.lists(
+    st.sampled_from(
+        [
+            rb"\ud83d",
+            rb"\ude00",
+            rb"\\",
+            rb"\uD83D\uDE00",
+            rb"\n",
+            rb"\u00e9",
+            b"ud83d",
+            b"x",
+            b"xyz",
+        ]
+    )
+)
+
+
+@given(PIECES, st.integers(12, 30), st.binary(max_size=12))
+def test_lone_surrogates_however_the_text_is_sliced(
+    pieces: list[bytes], size: int, junk: bytes
+) -> None:
+    """It is looked at in slices; where these end changes nothing, and what is no JSON ends too."""
+    text = b"".join(pieces)
+    wanted = _OLD.sub(lambda match: match.group(1) or rb"\ufffd", text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spans, "_SLICE", size)
+        assert without_lone_surrogates(text) == wanted
+        assert len(without_lone_surrogates(text + junk)) == len(text + junk)
+
+
+def test_h23_lone_surrogates_have_a_limit() -> None:
+    """Each costs as much as a kilobyte of text."""
+    most = rb"\ud83d" * spans.MAX_HALVES
+    assert without_lone_surrogates(most) == rb"\ufffd" * spans.MAX_HALVES
+    with pytest.raises(ValueError, match="stand alone"):
+        without_lone_surrogates(most + rb"\ud83d")
+
+
+def test_h23_keys_have_a_limit() -> None:
+    keys = [b'"k%d":1' % number for number in range(spans.MAX_MEMBERS)]
+    assert len(spans.members(b"{" + b",".join(keys) + b"}")) == len(keys)
+    for one in (b'"k0":1', b'"other":1'):
+        with pytest.raises(ValueError, match="keys"):
+            spans.members(b"{" + b",".join([*keys, one]) + b"}")

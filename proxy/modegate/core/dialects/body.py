@@ -6,7 +6,8 @@ stands there twice, or in another spelling.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from codecs import getincrementaldecoder
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any, ClassVar
 
@@ -15,6 +16,15 @@ import msgspec
 from modegate.core.dialects.tools import Declared, read_declared, spelling
 from modegate.core.errors import BadRequest
 from modegate.core.spans import Member, Span, elements, members, without_lone_surrogates
+from modegate.core.weight import REQUEST_VALUES, is_dense
+
+MAX_TOOLS = 4_096
+"""Tools that one request declares, in all its lists; agents with many MCP servers have some hundreds."""
+
+MAX_ITEMS = 100_000
+"""Messages, items or definitions in one list; long sessions have some thousands."""
+
+_SLICE = 2**20
 
 
 class Body:
@@ -35,11 +45,14 @@ class Body:
                 and what `read` says.
         """
         self.body = body
-        self.readable = without_lone_surrogates(body)
-        """What decoders get: `body`, with everything at the same place."""
+        self._tools = 0
+        if is_dense(body, REQUEST_VALUES):
+            raise BadRequest(f"the request body holds over {REQUEST_VALUES} values")
         try:
+            self.readable = without_lone_surrogates(body)
+            """What decoders get: `body`, with everything at the same place."""
             # A lenient decoder could see a quote in a byte sequence that is not UTF-8.
-            str(body, "utf-8")
+            _check_utf8(body)
             self.members = members(self.readable)
             self.top = self._top()
             self.read()
@@ -85,12 +98,14 @@ class Body:
         """Give the elements of a list of objects that stands anywhere, under this key.
 
         Raises:
-            BadRequest: it is not a list of objects.
+            BadRequest: it is not a list of objects, or one of over `MAX_ITEMS`.
         """
         try:
             found = elements(self.readable, span)
         except ValueError as error:
             raise BadRequest(f"{key!r} is not a list") from error
+        if len(found) > MAX_ITEMS:
+            raise BadRequest(f"{key!r} holds over {MAX_ITEMS} items")
         if any(self.body[item.start : item.start + 1] != b"{" for item in found):
             raise BadRequest(f"{key!r} holds something that is not an object")
         return found
@@ -99,9 +114,22 @@ class Body:
         """Read tool definitions.
 
         Raises:
+            BadRequest: there are over `MAX_TOOLS`.
             ValueError: one is not an object.
         """
-        return [read_declared(self.readable, span) for span in spans]
+        return [read_declared(self.readable, span) for span in self.counted(spans)]
+
+    def counted(self, spans: Iterable[Span]) -> Iterator[Span]:
+        """Give definitions one by one.
+
+        Raises:
+            BadRequest: with those before, in whatever list, they are over `MAX_TOOLS`.
+        """
+        for span in spans:
+            self._tools += 1
+            if self._tools > MAX_TOOLS:
+                raise BadRequest(f"the request declares over {MAX_TOOLS} tools")
+            yield span
 
     def text(self, span: Span) -> bytes:
         """Give a value's bytes."""
@@ -167,6 +195,18 @@ class Body:
 @cache
 def _spellings(keys: frozenset[str]) -> dict[str, str]:
     return {spelling(key): key for key in keys}
+
+
+def _check_utf8(body: bytes) -> None:
+    """Read the text once, slice by slice.
+
+    Raises:
+        ValueError: it is not UTF-8.
+    """
+    decode = getincrementaldecoder("utf-8")().decode
+    for at in range(0, len(body), _SLICE):
+        decode(body[at : at + _SLICE])
+    decode(b"", final=True)
 
 
 class _Role(msgspec.Struct):

@@ -16,14 +16,10 @@ import msgspec
 
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.spans import without_lone_surrogates
+from modegate.core.weight import ANSWER_VALUES, is_dense
 
 MAX_DEPTH = 100
 """Nesting of what is read strictly; answers need about ten."""
-
-LARGE = 2**20
-MAX_VALUES = 4_000_000
-"""Signs that part values, in what is `LARGE`: each costs time and memory, which a body of the length that is
-allowed (`limits.body`) would take all of. Some thousand tokens with twenty `logprobs` each have a million."""
 
 _NUMBER = re.compile(
     rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")|-?[0-9]++(?:\.[0-9]++)?+(?:[eE][-+]?[0-9]++)?+', re.DOTALL
@@ -46,12 +42,12 @@ def decode_object(data: bytes, *, numbers: bool = False) -> dict[str, Any]:
     Raises:
         AnswerUnreadable: it is none.
     """
-    if len(data) > LARGE and sum(map(data.count, (b"{", b"[", b","))) > MAX_VALUES:
+    if is_dense(data, ANSWER_VALUES):
         raise AnswerUnreadable("the upstream sent JSON of more values than an answer can have")
-    text = without_lone_surrogates(data)
     try:
+        text = without_lone_surrogates(data)
         value = _decode_tamed(text) if numbers else _decode(text)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise AnswerUnreadable(f"the upstream sent what is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise AnswerUnreadable("the upstream sent JSON that is not an object")

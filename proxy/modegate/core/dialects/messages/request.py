@@ -28,7 +28,7 @@ class MessagesRequest(Conversation):
     def read(self) -> None:
         """Find the messages, the tools and the MCP servers."""
         self.messages = self.objects("messages", required=True)
-        self.tools = [read_tool(self, span) for span in self.objects("tools")]
+        self.tools = [read_tool(self, span) for span in self.counted(self.objects("tools"))]
         self.servers = self.objects("mcp_servers")
 
     def saying(self, *words: bytes) -> list[tuple[int, Span]]:
@@ -60,7 +60,7 @@ class MessagesRequest(Conversation):
             BadRequest: they cannot be read in one way.
         """
         spans = changes.definitions(self, self.contents)
-        return [read_tool(self, span) for span in spans]
+        return [read_tool(self, span) for span in self.counted(spans)]
 
     @cached_property
     def declared(self) -> frozenset[str]:

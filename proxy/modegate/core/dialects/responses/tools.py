@@ -128,14 +128,14 @@ def read_tools(request: Body, spans: Iterable[Span]) -> tuple[Tool, ...]:
     Raises:
         BadRequest: something in one is not JSON.
     """
-    return tuple(_read(request, span) for span in spans)
+    return tuple(_read(request, span) for span in request.counted(spans))
 
 
 def read_listed(request: Body, spans: Iterable[Span], label: str) -> tuple[Tool, ...]:
     """Read what a remote MCP server said that it has: an `mcp_list_tools` item holds it."""
     return tuple(
         Tool(span, _named(request, span, lambda name: mcp_name(label, name)), hosted=True)
-        for span in spans
+        for span in request.counted(spans)
     )
 
 
@@ -178,7 +178,8 @@ def _namespace(request: Body, span: Span, found: list[Member]) -> Tool:
     tools = fields.get("tools")
     if name is None or tools is None or request.text(tools)[:1] != b"[":
         return Tool(span, ())
-    inner = tuple(_within(request, one, name) for one in request.elements_of(tools))
+    each = request.counted(request.elements_of(tools))
+    inner = tuple(_within(request, one, name) for one in each)
     return Tool(span, (), inner=inner, choices=frozenset({f"{NAMESPACE}:{name}"}))
 
 

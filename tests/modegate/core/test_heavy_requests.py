@@ -1,0 +1,89 @@
+"""Requests that would cost too much to read are refused before they are read, in each API (H23)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from modegate.core.dialects.base import Dialect
+from modegate.core.dialects.body import MAX_ITEMS, MAX_TOOLS
+from modegate.core.dialects.chat.dialect import ChatDialect
+from modegate.core.dialects.messages.dialect import MessagesDialect
+from modegate.core.dialects.responses.dialect import ResponsesDialect
+from modegate.core.errors import BadRequest
+from modegate.core.identify_body import body_fields
+from modegate.core.routes import model_of_body
+from modegate.core.spans import MAX_HALVES, MAX_MEMBERS
+from modegate.core.weight import REQUEST_VALUES
+
+SAYS = {"role": "user", "content": "hi"}
+DIALECTS: dict[str, tuple[Dialect, str]] = {
+    "chat": (ChatDialect(), "messages"),
+    "messages": (MessagesDialect(), "messages"),
+    "responses": (ResponsesDialect(), "input"),
+}
+TOO_MUCH: dict[str, tuple[dict[str, Any], str]] = {
+    "tools": ({"tools": [{"type": "function", "name": "t"}] * (MAX_TOOLS + 1)}, "tools"),
+    "keys": ({f"key_{number}": 1 for number in range(MAX_MEMBERS)}, "keys"),
+    "items": ({"HISTORY": [{}] * (MAX_ITEMS + 1)}, "items"),
+    "values": ({"x": [1] * (REQUEST_VALUES + 1)}, "values"),
+    "halves": ({"x": "\ud83d" * (MAX_HALVES + 1)}, "stand alone"),
+}
+MUCH: dict[str, dict[str, Any]] = {
+    "tools": {"tools": [{"type": "function", "name": "t"}] * 1000},
+    "items": {"HISTORY": [SAYS] * 20_000},
+    "words": {"x": "a, b, c, [] {} " * 200_000},
+    "halves": {"x": "\ud83d" * 1000},
+}
+
+
+def body(key: str, more: dict[str, Any]) -> bytes:
+    """Give a request with these members; `HISTORY` stands for the key of the history."""
+    named = {key if name == "HISTORY" else name: value for name, value in more.items()}
+    return json.dumps({"model": "m", key: [SAYS]} | named).encode()
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("what", TOO_MUCH)
+def test_h23_what_no_agent_sends_is_refused(name: str, what: str) -> None:
+    dialect, key = DIALECTS[name]
+    more, why = TOO_MUCH[what]
+    with pytest.raises(BadRequest, match=why):
+        dialect.read(body(key, more))
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("what", MUCH)
+def test_h23_what_agents_send_is_read(name: str, what: str) -> None:
+    """Several hundred tools, sessions of many thousand messages, long texts full of signs."""
+    dialect, key = DIALECTS[name]
+    dialect.read(body(key, MUCH[what]))
+
+
+def test_h23_tools_of_all_lists_count_together() -> None:
+    """A namespace, an item and the top-level list of a Responses request."""
+    tool = {"type": "function", "name": "t"}
+    lists: list[dict[str, Any]] = [
+        {"type": "additional_tools", "tools": [tool] * 1000},
+        {"type": "additional_tools", "tools": [{"type": "namespace", "name": "n", "tools": [tool] * 1000}]},
+        {"type": "mcp_list_tools", "server_label": "s", "tools": [{"name": "t"}] * 1000},
+    ]  # fmt: skip
+    request = {"input": lists, "tools": [tool] * 2000}
+    with pytest.raises(BadRequest, match="tools"):
+        ResponsesDialect().read(json.dumps(request).encode())
+
+
+def test_h23_a_body_of_values_alone_is_not_read_for_its_session() -> None:
+    """It gets a name of its own, as what nobody can read does."""
+    more, _ = TOO_MUCH["values"]
+    found = body_fields(body("messages", more))
+    assert found.unread
+    assert not found.first_user_text
+
+
+def test_h23_a_body_of_values_alone_is_not_routed_by_its_model() -> None:
+    more, _ = TOO_MUCH["values"]
+    with pytest.raises(BadRequest, match="values"):
+        model_of_body(body("messages", more))
