@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from modegate.core.policy import Limits
-from modegate.server.serving import CLEANUP_S
+from modegate.server.serving import BACKLOG, CLEANUP_S
 from modegate.server.settings import Settings
 from support.deploying import DEPLOY, ROOT, directive, documents, said, steps, text, unit
 
@@ -302,6 +302,9 @@ DIRECTIVES = {
         "LockPersonality", "MemoryDenyWriteExecute", "SystemCallArchitectures", "SystemCallFilter",
         "SystemCallErrorNumber",
     },
+    "Socket": {
+        "ListenStream", "FileDescriptorName", "Backlog", "TriggerLimitIntervalSec", "TriggerLimitBurst",
+    },
     "Install": {"WantedBy"},
 }  # fmt: skip
 FEW_VALUES = {
@@ -315,8 +318,12 @@ FEW_VALUES = {
 }
 
 
-def test_the_unit_is_spelled_right() -> None:
-    for section, name, value in unit():
+UNITS = ("modegate.service", "modegate.socket")
+
+
+@pytest.mark.parametrize("of", UNITS)
+def test_the_unit_is_spelled_right(of: str) -> None:
+    for section, name, value in unit(of):
         assert name in DIRECTIVES[section], name
         if name.startswith(("Private", "Protect", "Restrict")) and name not in FEW_VALUES:
             assert value == "yes" or name == "RestrictAddressFamilies"
@@ -326,13 +333,23 @@ def test_the_unit_is_spelled_right() -> None:
 def test_the_unit_is_verified_by_systemd(tmp_path: Path) -> None:
     """Where systemd's own check is at hand; without it the table above has to do."""
     if verify := shutil.which("systemd-analyze"):
-        path = tmp_path / "modegate.service"
-        path.write_text(
-            text("systemd/modegate.service").replace("/opt/modegate/bin/modegate", "/bin/true"),
-            encoding="utf-8",
-        )
-        done = subprocess.run([verify, "verify", path], capture_output=True, text=True)
-        assert "modegate.service" not in done.stderr, done.stderr
+        for name in UNITS:
+            there = text(f"systemd/{name}").replace("/opt/modegate/bin/modegate", "/bin/true")
+            (tmp_path / name).write_text(there, encoding="utf-8")
+        paths = [tmp_path / name for name in UNITS]
+        done = subprocess.run([verify, "verify", *paths], capture_output=True, text=True)
+        assert "modegate." not in done.stderr, done.stderr
+
+
+def test_o6_the_socket_unit_opens_what_the_service_would() -> None:
+    of = "modegate.socket"
+    settings = Settings()
+    assert directive("ListenStream", of) == [f"{settings.host}:{settings.port}"]
+    assert directive("Backlog", of) == [str(BACKLOG)]
+    assert directive("FileDescriptorName", of) == ["agents"]
+    assert of in directive("After")[0].split()
+    install = next(line for line in steps("systemd/modegate.service") if "/etc/systemd" in line)
+    assert "modegate.{socket,service}" in install
 
 
 def test_the_unit_gives_its_process_time_and_a_place() -> None:

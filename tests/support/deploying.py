@@ -45,10 +45,10 @@ def steps(name: str) -> list[str]:
     return [re.sub(r"\s{2,}#.*$", "", line) for line in found]
 
 
-def unit() -> list[tuple[str, str, str]]:
-    """Give the unit's settings: section, directive, value."""
+def unit(name: str = "modegate.service") -> list[tuple[str, str, str]]:
+    """Give a unit's settings: section, directive, value."""
     section, found = "", []
-    for line in text("systemd/modegate.service").splitlines():
+    for line in text(f"systemd/{name}").splitlines():
         if line.startswith("["):
             section = line.strip("[]")
         elif line and not line.startswith("#"):
@@ -57,6 +57,6 @@ def unit() -> list[tuple[str, str, str]]:
     return found
 
 
-def directive(name: str) -> list[str]:
+def directive(name: str, of: str = "modegate.service") -> list[str]:
     """Give a directive's values."""
-    return [value for _, found, value in unit() if found == name]
+    return [value for _, found, value in unit(of) if found == name]

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from socket import socket
 from urllib.parse import urlsplit
 
@@ -16,12 +16,21 @@ from modegate import __version__
 from modegate.core.errors import LogUnavailable
 from modegate.server import logs
 from modegate.server.access import WILDCARDS
+from modegate.server.activation import passed
 from modegate.server.app import create_app
 from modegate.server.compose import Composed, check_start, compose
 from modegate.server.extension import Extend
 from modegate.server.policies import Policies
 from modegate.server.printable import printable
-from modegate.server.serving import Server, bind, new_event_loop, on_hangup, serve_with, tune_malloc
+from modegate.server.serving import (
+    Server,
+    StartFailed,
+    bind,
+    new_event_loop,
+    on_hangup,
+    serve_with,
+    tune_malloc,
+)
 from modegate.server.settings import Settings
 from modegate.server.token_file import TOKEN_FILE
 from modegate.server.workers import WORKER, supervise
@@ -36,6 +45,8 @@ class Addresses:
     agents: socket
     control: socket | None = None
     """None: what is for people is served to everyone who reaches the agents' address."""
+    passed: bool = False
+    """Whether a parent has opened them."""
 
     @property
     def port(self) -> int:
@@ -46,6 +57,16 @@ class Addresses:
     def control_port(self) -> int | None:
         """Where people are served, if not at the same."""
         return None if self.control is None else int(self.control.getsockname()[1])
+
+    def told(self, settings: Settings) -> Settings:
+        """Give the settings with the addresses of sockets that a parent has chosen."""
+        if not self.passed:
+            return settings
+        host, port = self.agents.getsockname()[:2]
+        people = self.control.getsockname()[:2] if self.control else (None, None)
+        return replace(
+            settings, host=host, port=port, control_host=people[0], control_port=people[1]
+        )
 
     def close(self) -> None:
         """Let go of all sockets, as far as this process has them."""
@@ -59,12 +80,19 @@ class Addresses:
 
 @contextmanager
 def listening(settings: Settings) -> Iterator[Addresses]:
-    """Bind all addresses and let go of them at the end.
+    """Bind all addresses, unless a parent has done so, and let go of them at the end.
 
     Raises:
-        StartFailed: one is taken, or not of this machine.
+        StartFailed: one is taken, or not of this machine; or sockets were passed that cannot be used.
     """
     with ExitStack() as stack:
+        if sockets := [stack.enter_context(one) for one in passed(os.environ, os.getpid())]:
+            if len(sockets) == 1 and settings.control_port is not None:
+                raise StartFailed(
+                    "Error: one socket was passed, and control_port wants one for people too"
+                )
+            yield Addresses(sockets[0], sockets[-1] if sockets[1:] else None, passed=True)
+            return
         agents = stack.enter_context(bind(settings.host, settings.port))
         control = None
         if settings.control_port is not None:
@@ -83,6 +111,7 @@ def run(settings: Settings, *, acp: Extend | None = None) -> None:
     logs.configure(settings.log_level, settings.log_format)
     on_hangup(lambda: None)  # until there is a policy to be read again
     with listening(settings) as addresses:
+        settings = addresses.told(settings)
         if settings.workers == 1:
             work(settings, addresses, acp)
             return
