@@ -7,89 +7,30 @@ it is not. It must not arrive, nor may a person be asked about it. Streamed and 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from modegate.core.policy import Condition, Effect, When
 from support import message_frames as messages
 from support import responses
-from support.playbook import (
-    Cut,
-    Got,
-    Reply,
-    Session,
-    answer,
-    bytewise,
-    chunk,
-    cut_at,
-    mode,
-    policy,
-    request,
-    rule,
-    said,
-    stream,
-    whole,
+from support.apis import (
+    APIS,
+    EVIL,
+    FINE,
+    GOOD,
+    PROTO,
+    RULES,
+    SECRET,
+    Json,
+    assert_nothing_arrives,
+    chat,
+    custom,
+    function,
+    step,
 )
-
-Json = dict[str, Any]
-
-SECRET = "S3CRET-ARGUMENT"
-VIEW = When({"command": Condition(equals="view")}, others_any=True)
-CREATE = When({"command": Condition(equals="create")}, others_any=True)
-RULES = policy(
-    mode(
-        "plan",
-        "read",
-        "apply_patch",
-        "local_shell",
-        rule("edit", VIEW),
-        rule("change", CREATE, Effect.DENY),
-        "change",
-        rule("fetch", effect=Effect.ASK),
-    )
-)
-TOOLS = ("read", "edit", "change", "fetch", "write")
-EVIL = json.dumps({"command": "create", "x": SECRET})
-GOOD = json.dumps({"command": "view"})
-PROTO = "__proto__"
-
-
-# Arguments that say two things, under a rule that reads them.
-
-ARGUMENTS = {
-    f"{name}, {tool}": (tool, text)
-    for tool in ("edit", "change", "fetch")
-    for name, text in {
-        "H9 two cases": f'{{"command":"view","Command":"create","x":"{SECRET}"}}',
-        "H9 two cases, the other first": f'{{"COMMAND":"create","command":"view","x":"{SECRET}"}}',
-        "H9 inside": f'{{"command":"view","x":[{{"a":1,"A":"{SECRET}"}}]}}',
-        "H9 a Kelvin sign": f'{{"command":"view","k":1,"\\u212a":"{SECRET}"}}',
-        "H6 inherited": f'{{"command":"view","{PROTO}":{{"command":"create","x":"{SECRET}"}}}}',
-        "H6 inherited, inside": f'{{"command":"view","x":{{"{PROTO}":{{"x":"{SECRET}"}}}}}}',
-        "H6 of its maker": f'{{"command":"view","constructor":{{"prototype":{{"x":"{SECRET}"}}}}}}',
-    }.items()
-} | {
-    "H9 a denied argument in another case": ("change", f'{{"Command":"create","x":"{SECRET}"}}'),
-    "H9 a denied argument in another spelling": ("change", f'{{"com-mand":"create","x":"{SECRET}"}}'),
-}  # fmt: skip
-
+from support.playbook import Reply, Session, answer, bytewise, chunk, cut_at, said, stream, whole
 
 # Calls of chat completions: members of an entry of `tool_calls`.
-
-
-def function(name: str = "read", arguments: Any = "{}", **more: Any) -> Json:
-    """Give a call of this API."""
-    body = {"name": name, "arguments": arguments, **more}
-    return {"index": 0, "id": "call_000000001", "type": "function", "function": body}
-
-
-def custom(name: str = "fetch", text: str = "ls", **more: Any) -> Json:
-    """Give a call with free text."""
-    body = {"name": name, "input": text, **more}
-    return {"index": 0, "id": "call_000000001", "type": "custom", "custom": body}
-
 
 CHAT: dict[str, Json] = {
     "H2 arguments beside the function": function("edit", EVIL) | {"arguments": GOOD},
@@ -193,118 +134,20 @@ MESSAGES: dict[str, Json] = {
 }
 
 
-# How each API sends a call: streamed, and whole.
+CALLS = [
+    pytest.param(api, call, id=f"{api}, {name}")
+    for api, table in {"chat": CHAT, "responses": RESPONSES, "messages": MESSAGES}.items()
+    for name, call in table.items()
+]
 
 
-def chat(call: Json, *, streamed: bool) -> Reply:
-    if streamed:
-        return Reply(stream(chunk({"tool_calls": [call]})))
-    return answer({"tool_calls": [call]})
-
-
-def in_responses(item: Json, *, streamed: bool) -> Reply:
-    return Reply(responses.answer(item)) if streamed else responses.whole(item)
-
-
-def in_messages(block: Json, *, streamed: bool) -> Reply:
-    if not streamed:
-        return messages.whole(block)
-    return Reply(messages.stream(messages.start(0, block), messages.stop(0)))
-
-
-def chat_call(name: str, arguments: str) -> Json:
-    return function(name, arguments)
-
-
-def message_call(name: str, arguments: str) -> Json:
-    return {**messages.call(name), "input": Written(arguments)}
-
-
-class Written(dict[str, Any]):
-    """An object that is written as it is given here."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(written=text)
-
-
-def written(reply: Reply) -> Reply:
-    """Put what is written as it is given in its place."""
-    body, mark = reply.body, b'{"written": '
-    while mark in body:
-        at = body.index(mark)
-        text, end = json.JSONDecoder().raw_decode(body[at + len(mark) :].decode())
-        size = len(body[at + len(mark) :].decode()[:end].encode())
-        body = body[:at] + text.encode() + body[at + len(mark) + size + 1 :]
-    return Reply(body, reply.headers)
-
-
-APIS: dict[str, tuple[Callable[..., Reply], Callable[..., Json], Callable[[], Session], Json]] = {
-    "chat": (chat, chat_call, lambda: Session(rules=RULES), request(*TOOLS)),
-    "responses": (
-        in_responses,
-        responses.call,
-        lambda: responses.session(rules=RULES),
-        responses.request(*TOOLS),
-    ),
-    "messages": (
-        in_messages,
-        message_call,
-        lambda: messages.session(RULES),
-        request()
-        | {
-            "max_tokens": 9,
-            "tools": [{"name": name, "input_schema": {"type": "object"}} for name in TOOLS],
-        },
-    ),
-}
-FINE: dict[str, tuple[Reply, Reply]] = {
-    "chat": (answer({"content": "ok"}, "stop"), Reply(said())),
-    "responses": (
-        responses.whole(responses.message("ok"), n=2),
-        Reply(responses.answer(responses.message("ok"), n=2)),
-    ),
-    "messages": (
-        messages.whole({"type": "text", "text": "ok"}, reason="end_turn"),
-        Reply(messages.said()),
-    ),
-}
-
-
-def step(api: str, call: Json, *, streamed: bool, cut: Cut = whole) -> Got:
-    """Live through a step whose first answer holds this call."""
-    send, _, session, asked = APIS[api]
-    first = written(send(call, streamed=streamed))
-    body = {**asked, "stream": streamed}
-    return session().step(body, [first, FINE[api][streamed]], cut=cut)
-
-
-def all_cases() -> Iterator[Any]:
-    """Give every call in every API."""
-    tables = {"chat": CHAT, "responses": RESPONSES, "messages": MESSAGES}
-    for api, table in tables.items():
-        for name, call in table.items():
-            yield pytest.param(api, call, id=f"{api}, {name}")
-        for name, (tool, text) in ARGUMENTS.items():
-            yield pytest.param(api, APIS[api][1](tool, text), id=f"{api}, {name}")
-
-
-def assert_nothing_arrives(got: Got) -> None:
-    """No byte of a call, and nobody is asked."""
-    assert SECRET.encode() not in got.body
-    assert b"fc_1" not in got.body
-    assert b"call_000000001" not in got.body
-    assert b"toolu_0000_0" not in got.body
-    assert got.asked == []
-    assert got.finish is not None
-
-
-@pytest.mark.parametrize(("api", "call"), list(all_cases()))
+@pytest.mark.parametrize(("api", "call"), CALLS)
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
 def test_a_call_that_says_two_things_does_not_arrive(api: str, call: Json, streamed: bool) -> None:
     assert_nothing_arrives(step(api, call, streamed=streamed))
 
 
-@pytest.mark.parametrize(("api", "call"), list(all_cases()))
+@pytest.mark.parametrize(("api", "call"), CALLS)
 def test_nor_does_it_byte_by_byte(api: str, call: Json) -> None:
     assert_nothing_arrives(step(api, call, streamed=True, cut=bytewise))
 
@@ -553,70 +396,22 @@ def test_h13_a_call_beside_the_data(api: str, lead: bytes, end: bytes) -> None:
             assert got.finish.outcome == "answered"
 
 
-# S6: what does not read alike everywhere, and is no broken JSON.
-
-HALVES = {
-    "S6 half a character": ('{"a":"\\ud83d"}', "half of a character"),
-    "S6 half a character, the other half": ('{"a":"x\\ude00"}', "half of a character"),
-    "S6 a number out of range": ('{"a":1e400}', "a number that is out of range"),
-    "S6 a number out of range, inside": ('{"a":[{"b":-1E+999}]}', "a number that is out of range"),
-    "a key twice": ('{"a":1,"a":2}', "one key twice"),
-}
+# S7: what is declared.
 
 
-@pytest.mark.parametrize(("text", "why"), HALVES.values(), ids=HALVES)
-@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize("more", [{"version": "1.0"}, {"index": 0}, {"_meta": {"a": 1}}], ids=str)
 @pytest.mark.parametrize("api", APIS)
-def test_s6_the_model_is_told_what_is_wrong(api: str, streamed: bool, text: str, why: str) -> None:
-    """And all else of the answer stands, streamed and whole alike."""
-    got = step(api, APIS[api][1]("read", text), streamed=streamed)
-    assert got.finish is not None
-    assert got.finish.outcome == "answered"
-    assert len(got.requests) == 2
-    assert why in got.requests[1].decode()
-    assert b"not one JSON object" not in got.requests[1]
+def test_s7_a_field_that_is_not_known_takes_no_tool_away(api: str, more: Json) -> None:
+    asked = APIS[api][3]
+    body = {**asked, "stream": False, "tools": [{**tool, **more} for tool in asked["tools"]]}
+    sent = APIS[api][2]().step(body, [FINE[api][False]]).upstream["tools"]
+    assert sent == body["tools"][:4]
 
 
-@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
-def test_s6_half_a_character_as_the_api_itself_escapes_it(streamed: bool) -> None:
-    """As JavaScript writes a text that it has cut: the same words, whoever sends it."""
-    half = "\ud83d"
-    for api, call in (("chat", function("read", f'{{"a":"{half}"}}')),
-                      ("responses", responses.call("read", f'{{"a":"{half}"}}')),
-                      ("messages", messages.call("read", {"a": half}))):  # fmt: skip
-        got = step(api, call, streamed=streamed)
-        assert got.finish is not None
-        assert got.finish.outcome == "answered"
-        assert "half of a character" in got.requests[1].decode()
-
-
-def test_s6_a_character_that_is_cut_between_two_pieces_is_whole() -> None:
-    """Servers in JavaScript cut an emoji in two; clients join the pieces before they read them."""
-    first, second = '{"a":"\ud83d', '\ude00"}'
-    text = '{"a":"\U0001f600"}'
-    body = stream(
-        chunk({"tool_calls": [function("read", first)]}),
-        chunk({"tool_calls": [{"index": 0, "function": {"arguments": second}}]}),
-    )
-    assert Session(rules=RULES).step({**APIS["chat"][3], "stream": True}, [body]).body == body
-    events = responses.events(responses.call("read", text))
-    pieces = [event for event in events if event["type"].endswith("arguments.delta")]
-    pieces[0]["delta"], pieces[1]["delta"] = first, second
-    sent = responses.stream(events)
-    asked = {**APIS["responses"][3], "stream": True}
-    assert responses.session(rules=RULES).step(asked, [sent]).body == sent
-    frames = messages.stream(messages.use(0, "read", first, second))
-    asked = {**APIS["messages"][3], "stream": True}
-    assert messages.session(RULES).step(asked, [frames]).body == frames
-
-
-def test_a_half_of_a_character_in_free_text_breaks_nothing() -> None:
-    """It is put into the history that the model is shown, where it cannot be encoded."""
-    for api, call in (("chat", custom("write", "\ud83d")), ("chat", custom("fetch", "\ud83d")),
-                      ("responses", responses.custom("write", "\ud83d")),
-                      ("responses", responses.custom("fetch", "\ud83d"))):  # fmt: skip
-        for streamed in (True, False):
-            got = step(api, call, streamed=streamed)
-            assert got.asked == []
-            assert got.finish is not None
-            assert got.finish.outcome == "answered"
+@pytest.mark.parametrize("api", APIS)
+def test_s7_what_could_be_a_second_tool_still_does(api: str) -> None:
+    asked = APIS[api][3]
+    others: list[Json] = [{"tool_name": "write"}, {"googleSearch": {}}, {"x": [{"name": "write"}]}]
+    for more in others:
+        body = {**asked, "stream": False, "tools": [{**tool, **more} for tool in asked["tools"]]}
+        assert "tools" not in APIS[api][2]().step(body, [FINE[api][False]]).upstream

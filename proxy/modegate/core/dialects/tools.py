@@ -15,7 +15,8 @@ from modegate.core.spans import Span, members
 OWN_TYPES = frozenset({"function", "custom"})
 
 # What may stand in a definition and declares nothing. A member that is not here could be a tool of its
-# own (`{"function": {...}, "googleSearch": {}}`), so its key counts as a name.
+# own (`{"function": {...}, "googleSearch": {}}`), so its key counts as a name, unless it is a number or
+# a text whose key tells of no tool: agents and gateways add fields (`version`, MCP's `_meta`).
 PLAIN_FIELDS = frozenset(
     {
         "allowedcallers",
@@ -24,12 +25,15 @@ PLAIN_FIELDS = frozenset(
         "custom",
         "deferloading",
         "description",
+        "displayname",
         "eagerinputstreaming",
         "format",
         "function",
         "id",
+        "index",
         "inputexamples",
         "inputschema",
+        "meta",
         "metadata",
         "name",
         "outputschema",
@@ -37,8 +41,26 @@ PLAIN_FIELDS = frozenset(
         "strict",
         "title",
         "type",
+        "version",
     }
 )
+
+_TELLS_OF_TOOLS = (
+    *("agent", "browser", "code", "computer", "connector", "container", "function", "ground"),
+    *(
+        "maps",
+        "mcp",
+        "name",
+        "prompt",
+        "retriev",
+        "search",
+        "server",
+        "shell",
+        "tool",
+        "urlcontext",
+    ),
+)
+"""What is in the key of a text that names a tool, or makes the provider run one."""
 
 _decode = msgspec.json.Decoder().decode
 
@@ -106,7 +128,7 @@ def read_declared(
                 names.update(dict.fromkeys(means(kind)))
         elif key in OWN_TYPES:
             _add_inner(names, body, member.value)
-        elif key not in plain and not _off(body, member.value):
+        elif key not in plain and _could_declare(key, body[member.value.start : member.value.end]):
             hosted = True
             names[member.key] = None
     return Declared(span, tuple(ToolName(name) for name in names), hosted)
@@ -133,5 +155,8 @@ def _text(body: bytes, span: Span) -> str:
     return str(_decode(raw)) if raw[:1] == b'"' else raw.decode()
 
 
-def _off(body: bytes, span: Span) -> bool:
-    return body[span.start : span.end] in (b"null", b"false")
+def _could_declare(key: str, value: bytes) -> bool:
+    """Tell whether a server could take a member that is not known for a tool, or for its name."""
+    if value[:1] == b'"':
+        return any(hint in key for hint in _TELLS_OF_TOOLS)
+    return value[:1] in (b"{", b"[", b"t")

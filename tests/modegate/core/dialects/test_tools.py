@@ -68,6 +68,35 @@ def names(definition: str) -> tuple[str, ...]:
         ('{"functionDeclarations":[{"name":"write"}]}', {"functionDeclarations"}),
         ('{"function":{"name":"read"},"codeExecution":{}}', {"read", "codeExecution"}),
         ('{"function":{"name":"read"},"codeExecution":null,"x":false}', {"read"}),
+        # S7: what agents and gateways add declares nothing; what could be a second name or tool does
+        *(
+            (f'{{"type":"function","function":{{"name":"read"}},{more}}}', {"read"})
+            for more in (
+                '"version":"1.0"',
+                '"version":{"major":1}',
+                '"index":0',
+                '"_meta":{"a":1}',
+                '"strict":true',
+                '"x-source":"github"',
+                '"priority":-1',
+                '"displayName":"Read"',
+                '"category":"files","cost":0.5',
+            )
+        ),
+        *(
+            (f'{{"type":"function","function":{{"name":"read"}},{more}}}', {"read", name})
+            for more, name in (
+                ('"toolName":"write"', "toolName"),
+                ('"function_name":"write"', "function_name"),
+                ('"googleSearch":"on"', "googleSearch"),
+                ('"web_search":true', "web_search"),
+                ('"server_url":"https://x"', "server_url"),
+                ('"x":{"name":"write"}', "x"),
+                ('"x":[1]', "x"),
+                ('"x":true', "x"),
+            )
+        ),
+        ('{"name":"read","input_schema":{},"version":2,"_meta":{}}', {"read"}),
         # not a name that a policy could hold
         ('{"function":{"name":["write"]}}', {'["write"]'}),
         ('{"function":{"name":{"a":"write"}}}', {'{"a":"write"}'}),

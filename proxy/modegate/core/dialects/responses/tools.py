@@ -16,7 +16,6 @@ from modegate.core.dialects.tools import (
     Declared,
     read_declared,
     spelling,
-    tool_names,
 )
 from modegate.core.ids import ToolName
 from modegate.core.spans import Member, Span
@@ -195,9 +194,10 @@ def _named(request: Body, span: Span, name_of: Callable[[str], ToolName]) -> tup
     """Give the names of a definition that holds nothing but an agent's own tool; none if it could."""
     found = request.members_of(span)
     kinds = {_string(request, one) for one in found if spelling(one.key) == "type"}
-    if not kinds <= OWN_TYPES or any(spelling(one.key) not in _PLAIN for one in found):
+    read = read_declared(request.readable, span, plain=_PLAIN)
+    if not kinds <= OWN_TYPES or read.hosted:
         return ()
-    return tuple(name_of(name) for name in tool_names(request.readable, span, plain=_PLAIN))
+    return tuple(map(name_of, read.names))
 
 
 def _server(request: Body, span: Span, found: list[Member]) -> Tool:

@@ -41,7 +41,7 @@ def chosen(choice: str | dict[str, Any], *open_labels: str) -> set[str]:
         ('{"type":"function","type":"shell","name":"read"}', {"read", "shell"}),
         ('{"type":"function","name":["read"]}', {'["read"]'}),
         ('{"type":"function","name":"read","Name":"write"}', {"read", "write"}),
-        ('{"type":"function","name":"read","more":1}', {"read", "more"}),
+        ('{"type":"function","name":"read","more":[]}', {"read", "more"}),
         (
             '{"type":"mcp","server_label":"docs","server_label":"x","name":"a"}',
             {"mcp:docs", "mcp:x", "mcp__docs__a", "mcp__x__a"},
