@@ -190,7 +190,8 @@ class StreamedHop:
 
     def advance(self) -> bytes:
         """Give what may go to the client now."""
-        parts = self.hold.advance()
+        # Each frame is written before the next is read: what it becomes depends on those in front of it.
+        out = [self._writer.write(self.hold.advance())]
         try:
             while (
                 self.hold.done is None
@@ -205,16 +206,16 @@ class StreamedHop:
                 self._writer.seen(new[0])
                 self._waiting.popleft()
                 self.hold.take(new)
-                parts += self.hold.advance()
+                out.append(self._writer.write(self.hold.advance()))
             self._check_end()
         except ModegateError as error:
             if self._lenient:
                 self.doubt = bare(error)
             else:
                 self.failure = bare(error)
-        out = self._writer.write(parts) + self._unread
+        out.append(bytes(self._unread))
         self._unread.clear()
-        return out
+        return b"".join(out)
 
     def _check_end(self) -> None:
         if self._raw:

@@ -20,6 +20,7 @@ from modegate.core.errors import TooLarge
 # for nothing, as a stream of CR alone would else be late by a frame: an LF behind it is a blank line.
 _FRAME_END = re.compile(rb"\r\r|(?>\r\n|\n)(?>\r\n|\n|\r)")
 _LINE = re.compile(rb"([^\r\n]*+)(\r\n|\n|\r|\Z)")
+_LINE_END = re.compile(rb"\r\n|\n|\r")
 _BOM = b"\xef\xbb\xbf"
 # Clients cut lines at more than the standard's line ends (`str.splitlines`, in Latin-1 too, where U+0085
 # is one byte), and look for `data:` at more places than their beginning.
@@ -144,11 +145,47 @@ def parse(raw: bytes, text: bytes) -> Frame:
     return Frame(raw, b"\n".join(data) if data else None, event, odd, None if left == raw else left)
 
 
-def encode(data: bytes) -> bytes:
-    """Give a frame of one data line."""
-    return b"data: " + data + b"\n\n"
+DONE = b"[DONE]"
+"""The data with which a stream of chat completions ends."""
+
+_BLANK_LINES = (b"\n\n", b"\r\r", b"\n\r\n", b"\n\r", b"\r\n\r")
 
 
-def comment(text: str) -> bytes:
-    """Give a comment, which keeps a connection alive and means nothing."""
-    return b": " + text.encode() + b"\n\n"
+class FrameWriter:
+    """Frames on their way to one client: as they came, or our own, which end as those of the stream do.
+
+    A client that cuts a stream at one kind of blank line would else take two frames for one.
+    """
+
+    def __init__(self) -> None:
+        """Begin a stream."""
+        self._end = b""
+        self._torn = False
+        """The last frame went without its blank line, as at the end of a body."""
+
+    def seen(self, raw: bytes) -> None:
+        """Note how the upstream ends its lines."""
+        if not self._end and (match := _LINE_END.search(raw)):
+            self._end = match.group()
+
+    def passed(self, raw: bytes) -> bytes:
+        """Give a frame as it came."""
+        if not raw:
+            return b""
+        lead = self._blank if self._torn else b""
+        self._torn = not raw.endswith(_BLANK_LINES)
+        return lead + raw
+
+    def own(self, data: bytes, event: bytes = b"") -> bytes:
+        """Give a frame of one data line, named unless the name is empty."""
+        end = self._end or b"\n"
+        name = b"event: " + event + end if event else b""
+        return self.passed(name + b"data: " + data + self._blank)
+
+    def comment(self, text: str) -> bytes:
+        """Give a comment, which keeps a connection alive and means nothing."""
+        return self.passed(b": " + text.encode() + self._blank)
+
+    @property
+    def _blank(self) -> bytes:
+        return (self._end or b"\n") * 2

@@ -17,7 +17,7 @@ from modegate.core.dialects.messages.stream import MessagesStreamReader
 from modegate.core.dialects.responses.unended import MAX_KEPT, Unended
 from modegate.core.exchange import MAX_DECODED
 from modegate.core.headers import as_utf8
-from modegate.core.sse import encode, parse
+from modegate.core.sse import parse
 from modegate.core.weight import ANSWER_VALUES
 from support import message_frames as messages
 from support import responses
@@ -260,7 +260,7 @@ def test_a_call_that_is_one_in_utf_7_is_text(streamed: bool) -> None:
     as_it_is_meant = json.loads(hidden.decode("utf-7"))
     assert as_it_is_meant["choices"][0]["finish_reason"] == "stop"
     kind = (STREAM if streamed else JSON)[0][1] + b"; charset=utf-7"
-    body = encode(hidden) + stream(text("a"), finish="stop") if streamed else hidden
+    body = b"data: " + hidden + b"\n\n" + stream(text("a"), finish="stop") if streamed else hidden
     got = step(Reply(body, [(b"content-type", kind)]))
     assert got.head is not None
     assert dict(got.head.headers)[b"content-type"].endswith(b"; charset=utf-8")

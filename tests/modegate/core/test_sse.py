@@ -166,8 +166,23 @@ def test_bytes_are_looked_at_a_bounded_number_of_times(monkeypatch: pytest.Monke
     assert seen <= 5 * len(body * 2)
 
 
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"], ids=["lf", "crlf", "cr"])
+def test_h16_what_is_written_ends_as_the_stream_does(end: bytes) -> None:
+    writer = sse.FrameWriter()
+    writer.seen(b"data: 1" + end + end)
+    assert writer.own(b"{}", b"x") == end.join([b"event: x", b"data: {}", b"", b""])
+    assert writer.comment("wait") == b": wait" + end + end
+    # What came without its blank line gets it before something else follows.
+    assert writer.passed(b"data: 2") + writer.own(b"3") == b"data: 2%bdata: 3%b" % (
+        end * 2,
+        end * 2,
+    )
+    assert writer.passed(b"") == b""
+
+
 def test_what_is_written_reads_back() -> None:
-    assert read([sse.encode(b"{}"), sse.comment("wait")]) == [
+    writer = sse.FrameWriter()
+    assert read([writer.own(b"{}"), writer.comment("wait")]) == [
         Frame(b"data: {}\n\n", b"{}"),
         Frame(b": wait\n\n", None, safe=b":\n\n"),
     ]

@@ -76,6 +76,8 @@ _PARTS = frozenset(
 )
 """Parts of content that clients show: those of the API, and of those that are made like it (Mistral's
 `thinking` and `reference`, Databricks' `reasoning`). LangChain runs a part of type `tool_call`."""
+# What a frame is edited by. In one of several choices they come again, which is no harm but time.
+_ONCE = (b'"choices"', b'"delta"', b'"message"', b'"finish_reason"', b'"index"', b'"usage"')
 _decode = msgspec.json.Decoder().decode
 
 
@@ -93,7 +95,12 @@ def parse_answer(data: bytes, *, strictly: bool) -> dict[str, Any]:
     if not strictly:
         folded = data.lower()
         # Spelled out: it is done for every frame of every stream.
-        strictly = b"call" in folded or b"\\u" in folded or b"tool_use" in folded
+        strictly = (
+            b"call" in folded
+            or b"\\u" in folded
+            or b"tool_use" in folded
+            or any(folded.count(key) > 1 for key in _ONCE)
+        )
     if strictly:
         _check_strictly(data, value)
     return value

@@ -10,9 +10,7 @@ from modegate.core.dialects.base import ChoiceRead, Kind, Part
 from modegate.core.dialects.chat import answer, pieces
 from modegate.core.dialects.strict import exactly
 from modegate.core.errors import AnswerUnreadable
-from modegate.core.sse import BLANK, Frame
-
-DONE = b"data: [DONE]\n\n"
+from modegate.core.sse import BLANK, DONE, Frame
 
 
 @dataclass(eq=False, slots=True)
@@ -20,6 +18,7 @@ class ChatFrame:
     """One frame and its parts."""
 
     raw: bytes
+    """Empty for an end that is written anew."""
     data: bytes
     value: dict[str, Any]
     choices: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
@@ -57,9 +56,9 @@ class ChatStreamReader:
         data = frame.data.strip(BLANK) if frame.data is not None else b""
         if not data:
             return _sole(ChatFrame(frame.raw, b"", {}), Kind.LIVE)
-        if data.startswith(b"[DONE]"):
+        if data.startswith(DONE):
             # Clients stop at the prefix already; what stands behind it is not passed on.
-            raw = frame.raw if data == b"[DONE]" else DONE
+            raw = frame.raw if data == DONE else b""
             return _sole(ChatFrame(raw, b"", {}), Kind.DONE)
         value = answer.parse_answer(data, strictly=self._strictly)
         chat = ChatFrame(frame.raw, data, value)

@@ -15,7 +15,8 @@ import msgspec
 from modegate.core.calls import Gathered
 from modegate.core.dialects.base import Kind, Part
 from modegate.core.dialects.chat import answer
-from modegate.core.dialects.chat.stream import DONE, ChatFrame
+from modegate.core.dialects.chat.indices import Places
+from modegate.core.dialects.chat.stream import ChatFrame
 from modegate.core.errors import ModegateError, UpstreamFailed, error_json
 from modegate.core.spans import (
     Edit,
@@ -29,10 +30,9 @@ from modegate.core.spans import (
     without_lone_surrogates,
     without_members,
 )
-from modegate.core.sse import comment, encode
+from modegate.core.sse import DONE, FrameWriter
 
 HEAD_KEYS = ("id", "object", "created", "model", "system_fingerprint")
-_BLANK_LINES = (b"\n\n", b"\r\r", b"\n\r\n", b"\n\r", b"\r\n\r")
 
 
 class ChatStreamWriter:
@@ -46,10 +46,9 @@ class ChatStreamWriter:
         self._roles: set[int] = set()
         self._texts: set[int] = set()
         self._break_before: set[int] = set()
-        self._calls: dict[int, list[Gathered]] = {}
-        """By choice: the calls of this hop, but for legacy ones, in the order in which they began."""
-        self._open = False
-        """The last frame went out as it came: without its blank line, at the end of a body."""
+        self._places: dict[int, Places] = {}
+        """By choice: where the calls of this hop stand."""
+        self._out = FrameWriter()
         self._failed = False
         """The upstream has told the client that it failed."""
 
@@ -59,25 +58,22 @@ class ChatStreamWriter:
         if not self._head and part.frame.value.get("choices"):
             self._head = {k: part.frame.value[k] for k in HEAD_KEYS if k in part.frame.value}
         self._failed = self._failed or bool(part.frame.value.get("error"))
+        self._out.seen(part.frame.raw)
         for one in part.frame.parts:
-            calls = self._calls.setdefault(one.choice, [])
-            calls += [c for c in one.calls if c not in calls and c.kind != "legacy"]
+            for call in one.calls:
+                if call.kind != "legacy":
+                    self._places.setdefault(one.choice, Places()).seen(call)
 
     def write(self, parts: Sequence[Part]) -> bytes:
         """Give the bytes of parts that may go."""
         out: list[bytes] = []
         for frame, group in groupby(parts, key=lambda part: part.frame):
             mine = list(group)
-            out.append(self._emit(self._frame(frame, mine)))
+            out.append(self._frame(frame, mine))
             if len(mine) == len(frame.parts):
                 # All of it has gone: without the way back from its parts it is freed at once.
                 frame.parts = []
         return b"".join(out)
-
-    def _emit(self, frame: bytes) -> bytes:
-        lead = b"\n\n" if self._open else b""
-        self._open = not frame.endswith(_BLANK_LINES)
-        return lead + frame
 
     def next_hop(self, usage: Mapping[str, Any] | None) -> None:
         """Another hop's parts follow; this is the usage of the one that was."""
@@ -85,7 +81,7 @@ class ChatStreamWriter:
         if usage is not None:
             self._spent.append(dict(usage))
         self._break_before = set(self._texts)
-        self._calls = {}
+        self._places = {}
 
     def text(self, choice: int, text: str) -> bytes:
         """Give a piece of text of our own."""
@@ -101,11 +97,11 @@ class ChatStreamWriter:
 
     def keepalive(self) -> bytes:
         """Give a comment."""
-        return comment("waiting for a person")
+        return self._out.comment("waiting for a person")
 
     def done(self) -> bytes:
         """Give the end of the answer."""
-        return self._emit(DONE)
+        return self._out.own(DONE)
 
     def stopped(self) -> bytes:
         """Give an error, unless the upstream has: SDKs take a stream without `[DONE]` for a whole answer."""
@@ -115,16 +111,16 @@ class ChatStreamWriter:
 
     def error(self, error: ModegateError) -> bytes:
         """Give the error frame that clients of this API take for the end of a failed stream."""
-        return self._emit(encode(error_json(error, "chat")))
+        return self._out.own(error_json(error, "chat"))
 
     def _chunk(self, choice: int, delta: dict[str, Any], finish: str | None) -> bytes:
         head = {"id": "chatcmpl-modegate", "object": "chat.completion.chunk", **self._head}
         choices = [{"index": choice, "delta": delta, "finish_reason": finish}]
-        return self._emit(encode(msgspec.json.encode({**head, "choices": choices})))
+        return self._out.own(msgspec.json.encode({**head, "choices": choices}))
 
     def _frame(self, frame: ChatFrame, parts: list[Part]) -> bytes:
         if not frame.data:
-            return frame.raw
+            return self._out.passed(frame.raw) or self._out.own(DONE)
         whole = len(parts) == len(frame.parts) and all(
             call.released and self._new_index(call) is None for part in parts for call in part.calls
         )
@@ -133,8 +129,8 @@ class ChatStreamWriter:
             edits = self._edits(frame, parts)
         self._note(frame)
         if not edits:
-            return frame.raw
-        return encode(apply(frame.data, edits))
+            return self._out.passed(frame.raw)
+        return self._out.own(apply(frame.data, edits))
 
     def _note(self, frame: ChatFrame) -> None:
         for index, choice in frame.choices:
@@ -249,16 +245,5 @@ class ChatStreamWriter:
         ]
 
     def _new_index(self, call: Gathered) -> int | None:
-        """Give the index that closes the gap which a refused call leaves; None where it keeps its own.
-
-        The accumulator of OpenAI's SDK takes the index for a place in its list of calls and fails at a gap.
-        """
-        calls = self._calls.get(call.choice, [])
-        released = [one for one in calls if one.released]
-        if len(released) == len(calls) or call not in released:
-            return None
-        places = [place for one in released for place in one.places]
-        if None in places or len(set(places)) < len(places) or len(places) > len(released):
-            return None  # clients find their pieces in other ways, so nothing is moved
-        index = released.index(call)
-        return None if call.places == {index} else index
+        places = self._places.get(call.choice)
+        return None if places is None or call.kind == "legacy" else places.new(call)

@@ -16,11 +16,11 @@ from modegate.core.dialects.messages.answer import CALL_STOPS, INPUT_TOKENS, out
 from modegate.core.dialects.messages.stream import MessagesFrame
 from modegate.core.errors import ModegateError, UpstreamFailed, error_json
 from modegate.core.spans import Edit, Member, Span, apply, members, without_lone_surrogates
+from modegate.core.sse import FrameWriter
 
-_BLANK_LINES = (b"\n\n", b"\r\r", b"\n\r\n", b"\n\r", b"\r\n\r")
 _encode = msgspec.json.encode
 
-PING = b'event: ping\ndata: {"type":"ping"}\n\n'
+PING = {"type": "ping"}
 
 
 class MessagesStreamWriter:
@@ -35,22 +35,15 @@ class MessagesStreamWriter:
         self._open = False
         """The client has the beginning of the block before that, and not its end."""
         self._failed = False
-        self._torn = False
-        """The last frame went out as it came: without its blank line, at the end of a body."""
+        self._out = FrameWriter()
 
     def seen(self, part: Part) -> None:
-        """Take nothing from what may not go yet."""
+        """Note how the upstream ends its lines."""
+        self._out.seen(part.frame.raw)
 
     def write(self, parts: Sequence[Part]) -> bytes:
         """Give the bytes of parts that may go."""
-        return b"".join(self._emit(self._frame(part.frame, part)) for part in parts)
-
-    def _emit(self, frame: bytes) -> bytes:
-        if not frame:
-            return b""
-        lead = b"\n\n" if self._torn else b""
-        self._torn = not frame.endswith(_BLANK_LINES)
-        return lead + frame
+        return b"".join(self._frame(part.frame, part) for part in parts)
 
     def _frame(self, frame: MessagesFrame, part: Part) -> bytes:
         match frame.kind:
@@ -67,19 +60,19 @@ class MessagesStreamWriter:
                 return self._numbered(frame)
             case "message_delta":
                 edits = self._finish_edits(frame, stop=part.kind is Kind.FINISH and part.stop)
-                return _edited(frame, edits)
+                return self._edited(frame, edits)
             case "error":
                 self._failed = True
-                return frame.raw
+                return self._out.passed(frame.raw)
             case _:
-                return frame.raw
+                return self._out.passed(frame.raw)
 
     def _numbered(self, frame: MessagesFrame) -> bytes:
         place = self._next - 1
         if frame.index == place:
-            return frame.raw
+            return self._out.passed(frame.raw)
         top = members(without_lone_surrogates(frame.data))
-        return _edited(frame, [Edit(*_value(top, "index"), b"%d" % place)])
+        return self._edited(frame, [Edit(*_value(top, "index"), b"%d" % place)])
 
     def _finish_edits(self, frame: MessagesFrame, *, stop: bool) -> list[Edit]:
         if not (stop or self._later):
@@ -131,28 +124,29 @@ class MessagesStreamWriter:
             },
             {"type": "content_block_stop", "index": place},
         )
-        return self._emit(closing + b"".join(map(_event, events)))
+        return closing + b"".join(map(self._event, events))
 
     def _close(self) -> bytes:
         if not self._open:
             return b""
         self._open = False
-        return _event({"type": "content_block_stop", "index": self._next - 1})
+        return self._event({"type": "content_block_stop", "index": self._next - 1})
 
     def finish(self, choice: int) -> bytes:
         """Give a normal finish of our own."""
         delta = {"stop_reason": "end_turn", "stop_sequence": None}
         usage = {"output_tokens": self._spent}
-        end = _event({"type": "message_delta", "delta": delta, "usage": usage})
-        return self._emit(self._close() + end)
+        closing = self._close()
+        return closing + self._event({"type": "message_delta", "delta": delta, "usage": usage})
 
     def keepalive(self) -> bytes:
         """Give a ping."""
-        return self._emit(PING)
+        return self._event(PING)
 
     def done(self) -> bytes:
         """Give the end of the answer."""
-        return self._emit(self._close() + _event({"type": "message_stop"}))
+        closing = self._close()
+        return closing + self._event({"type": "message_stop"})
 
     def stopped(self) -> bytes:
         """Give an error, unless the upstream has: clients would wait for the end of the message."""
@@ -162,23 +156,20 @@ class MessagesStreamWriter:
 
     def error(self, error: ModegateError) -> bytes:
         """Give the error event, with which a failed stream ends."""
-        return self._emit(b"event: error\ndata: " + error_json(error, "messages") + b"\n\n")
+        return self._out.own(error_json(error, "messages"), b"error")
+
+    def _event(self, value: dict[str, Any]) -> bytes:
+        return self._out.own(_encode(value), str(value["type"]).encode())
+
+    def _edited(self, frame: MessagesFrame, edits: list[Edit]) -> bytes:
+        if not edits:
+            return self._out.passed(frame.raw)
+        return self._out.own(apply(frame.data, edits), frame.event)
 
 
 def _text(text: str) -> dict[str, str]:
     return {"type": "text", "text": text}
 
 
-def _event(value: dict[str, Any]) -> bytes:
-    return b"event: %b\ndata: %b\n\n" % (str(value["type"]).encode(), _encode(value))
-
-
 def _value(found: list[Member], key: str) -> Span:
     return next(member.value for member in found if member.key == key)
-
-
-def _edited(frame: MessagesFrame, edits: list[Edit]) -> bytes:
-    if not edits:
-        return frame.raw
-    name = b"event: %b\n" % frame.event if frame.event else b""
-    return name + b"data: " + apply(frame.data, edits) + b"\n\n"

@@ -20,6 +20,8 @@ class EventFrame:
     data: bytes
     value: dict[str, Any] = field(default_factory=dict)
     type: str = ""
+    name: bytes = b""
+    """What its `event:` says; empty where it has none."""
     number: int = 0
     """How many events of the hop came before it."""
     out: Out | None = None

@@ -61,7 +61,8 @@ class ResponsesStreamReader:
             # Ends a stream in another API: clients that know it would stop in front of our own end.
             return _nowhere(EventFrame(frame.raw, b""))
         value = answer.parse_event(data)
-        event = EventFrame(frame.raw, data, value, answer.text_in(value, "type"), self._count)
+        kind = answer.text_in(value, "type")
+        event = EventFrame(frame.raw, data, value, kind, frame.event, self._count)
         self._count += 1
         self._check(frame, event)
         return self._read(event)

@@ -29,9 +29,7 @@ from modegate.core.dialects.responses.said import Out
 from modegate.core.dialects.responses.unended import Unended
 from modegate.core.errors import ModegateError
 from modegate.core.spans import Edit, Span, apply, elements, without_lone_surrogates
-from modegate.core.sse import comment
-
-_BLANK_LINES = (b"\n\n", b"\r\r", b"\n\r\n", b"\n\r", b"\r\n\r")
+from modegate.core.sse import FrameWriter
 
 HEAD_KEYS = (
     "id",
@@ -92,11 +90,11 @@ class ResponsesStreamWriter:
         """The highest index of an item that went."""
         self._renumbers = False
         self._replaces = False
-        self._unended = False
-        """The last frame went out as it came: without its blank line, at the end of a body."""
+        self._out = FrameWriter()
 
     def seen(self, part: Part) -> None:
         """Note what the answer is called, though nothing of it may go yet."""
+        self._out.seen(part.frame.raw)
         response = part.frame.value.get("response")
         if not self._head and isinstance(response, dict):
             self._head = {key: response[key] for key in HEAD_KEYS if key in response}
@@ -141,7 +139,7 @@ class ResponsesStreamWriter:
 
     def keepalive(self) -> bytes:
         """Give a comment."""
-        return self._emit(comment("waiting for a person"))
+        return self._out.comment("waiting for a person")
 
     def done(self) -> bytes:
         """Give an end of our own."""
@@ -188,14 +186,7 @@ class ResponsesStreamWriter:
     def _event(self, kind: str, **members: Any) -> bytes:
         self._last += 1
         value = {"type": kind, "sequence_number": self._last, **members}
-        return self._emit(b"event: %b\ndata: %b\n\n" % (kind.encode(), msgspec.json.encode(value)))
-
-    def _emit(self, frame: bytes) -> bytes:
-        if not frame:
-            return b""
-        lead = b"\n\n" if self._unended else b""
-        self._unended = not frame.endswith(_BLANK_LINES)
-        return lead + frame
+        return self._out.own(msgspec.json.encode(value), kind.encode())
 
     def _keep(self, name: str, item: bytes) -> None:
         if name:
@@ -208,7 +199,7 @@ class ResponsesStreamWriter:
     def _part(self, part: Part) -> bytes:
         event: EventFrame = part.frame
         if not event.data:
-            return self._emit(event.raw)
+            return self._out.passed(event.raw)
         if self._hop.number and event.type in answer.BEGINNINGS:
             return b""
         if part.kind is Kind.CALL and not all(call.released for call in part.calls):
@@ -220,10 +211,9 @@ class ResponsesStreamWriter:
         edits += self._number_edits(event)
         self._hop.events += 1
         if not edits:
-            return self._emit(event.raw)
-        at = event.raw.rindex(event.data)
-        rest = event.raw[at + len(event.data) :]
-        return self._emit(event.raw[:at] + apply(event.data, edits) + rest)
+            return self._out.passed(event.raw)
+        # Written anew: what a comment or an id repeats of the data is no part of what was judged.
+        return self._out.own(apply(event.data, edits), event.name)
 
     def _number_edits(self, event: EventFrame) -> list[Edit]:
         number = event.value.get("sequence_number")

@@ -6,7 +6,18 @@ from typing import Any
 
 import pytest
 
-from support.playbook import Session, chunk, frames, piece, request, stream
+from support.playbook import (
+    DONE,
+    Session,
+    bytewise,
+    chunk,
+    frames,
+    mode,
+    piece,
+    policy,
+    request,
+    stream,
+)
 
 
 def begins(name: str, at: int | None, id_: str) -> bytes:
@@ -77,3 +88,49 @@ def test_each_choice_counts_for_itself() -> None:
     got = Session().step(request("read", "write", stream=True, n=2), [body])
     # The second choice finished first, and nothing of it was refused.
     assert indices(got.body) == [1, 0]
+
+
+FINISH = chunk(None, "tool_calls")
+AGAIN = {
+    "a gap of the upstream's, then a refusal": (
+        [whole("read", 1, "a"), FINISH, whole("write", 0, "b"), whole("grep", 2, "c"), FINISH],
+        [1, 2],
+    ),
+    "a refusal behind what was released": (
+        [
+            whole("read", 2, "a"),
+            FINISH,
+            whole("write", 3, "b"),
+            FINISH,
+            whole("grep", 0, "c"),
+            FINISH,
+        ],
+        [2, 3],
+    ),
+    "an own index that was given away": (
+        [whole("write", 0, "a"), whole("read", 1, "b"), FINISH, whole("grep", 0, "c"), FINISH],
+        [0, 1],
+    ),
+    "pieces under two indices": (
+        [
+            whole("write", 0, "a"),
+            whole("read", 3, "b"),
+            begins("grep", 4, "c"),
+            piece(index=0, id="c", function={"arguments": ":1}"}),
+            FINISH,
+        ],
+        [0],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AGAIN)
+def test_h10_no_index_is_given_twice(name: str) -> None:
+    """Two calls under one index are one call to a client, of a name that nobody has judged."""
+    pieces, expected = AGAIN[name]
+    body = b"".join((*pieces, DONE))
+    asked = request("read", "grep", "write", "readgrep", stream=True)
+    rules = policy(mode("plan", "read", "grep"))
+    got = Session(rules=rules).step(asked, [body])
+    assert indices(got.body) == expected
+    assert Session(rules=rules).step(asked, [body], cut=bytewise).body == got.body
