@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
@@ -17,7 +18,7 @@ from modegate.server.extension import Shared
 from modegate_acp import render
 from modegate_acp.attachment import News, Out, Shown, View, begin, catch_up, forget, replied
 from modegate_acp.outbox import Outbox
-from modegate_acp.permissions import Abstained, Chosen, outcome, rejection
+from modegate_acp.permissions import Abstained, Chosen, outcome
 from modegate_acp.protocol import INVALID_REQUEST, Message, Reply, RpcError
 from modegate_acp.quirks import Peer
 from modegate_acp.replies import Replies
@@ -57,6 +58,9 @@ class Feed(Protocol):
 class Viewer(Protocol):
     """Whose eyes it is shown to."""
 
+    id: str
+    """Names the connection, and none of before."""
+
     @property
     def peer(self) -> Peer | None:
         """The client."""
@@ -93,6 +97,8 @@ class Following:
         self._shown: dict[SessionId, Shown] = {}
         self._newest: dict[SessionId, News] = {}
         self.replies = Replies(self.send, shared.clock.new_id)
+        self._telling: dict[str, asyncio.Task[None]] = {}
+        """For each question that its person is shown: the log is being told so, or has been."""
 
     def __contains__(self, session: SessionId) -> bool:
         """Tell whether it follows a session."""
@@ -128,7 +134,8 @@ class Following:
         """Be fed no more, and leave its questions to others."""
         self._feed.detach(self._viewer.key(session), self)
         self._fed.discard(session)
-        self._withdraw(session)
+        for name in self._withdraw(session):
+            self._leave(session, name)
         self._shown.pop(session, None)
         self._newest.pop(session, None)
         self.outbox.release(session)
@@ -138,6 +145,10 @@ class Following:
         self.outbox.close()
         for session in self._fed:
             self._feed.detach(self._viewer.key(session), self)
+        for session, shown in self._shown.items():
+            for name, asked in shown.asked.items():
+                if asked.rpc is not None:
+                    self._leave(session, name)
         self._fed.clear()
         self._shown.clear()
         self._newest.clear()
@@ -205,8 +216,10 @@ class Following:
         now, out = catch_up(before, self._view(news), self.replies.new_rpc)
         self._shown[session] = now
         for name, asked in before.asked.items():
-            if name not in now.asked and asked.rpc is not None:
-                _ = self.replies.forget(asked.rpc)
+            if name not in now.asked:
+                _ = self._telling.pop(name, None)
+                if asked.rpc is not None:
+                    _ = self.replies.forget(asked.rpc)
         for name, asked in now.asked.items():
             if asked.rpc is not None:
                 self.replies.expect(asked.rpc, partial(self._answered, session, name))
@@ -220,12 +233,19 @@ class Following:
     def sent(self, session: SessionId | None, out: Out) -> None:
         """Hear from the transport that a message is on its way: a person is now shown the question."""
         if out.asks is not None and session is not None:
-            self._start(self._delivered(session, out.asks))
+            telling = self._feed.spawn(self._delivered(session, out.asks))
+            self._telling[out.asks] = telling
+
+    @property
+    def _name(self) -> str:
+        """The client, as the log names it."""
+        return f"acp:{self._viewer.id}"
 
     async def _delivered(self, session: SessionId, name: str) -> None:
         via = f"acp:{self._peer.label}"
         try:
-            await self._shared.approvals.delivered(self._viewer.key(session), name, via)
+            key = self._viewer.key(session)
+            await self._shared.approvals.delivered(key, name, via, self._name)
         except ModegateError as error:
             logger.warning("that question %s was shown is not in the log: %s", name, error)
 
@@ -237,19 +257,35 @@ class Following:
                 self._start(self._decide(session, name, option))
             case Abstained(cancelled, why):
                 logger.info("question %s was not decided: %s", name, why)
-                if cancelled:
-                    self._abstain(session, name)
+                self._leave(session, name, dismissed=cancelled)
 
     def abstain(self, session: SessionId) -> None:
         """Count every question of a session that waits at this client as cancelled by it."""
         for name in self._withdraw(session):
-            self._abstain(session, name)
+            self._leave(session, name, dismissed=True)
 
-    def _abstain(self, session: SessionId, name: str) -> None:
-        """Leave a question to others; if there are none it is a no."""
+    def _leave(self, session: SessionId, name: str, *, dismissed: bool = False) -> None:
+        """Leave a question to others; if there are none, and its person has dismissed it, it is a no."""
         others = self._feed.followers(self._viewer.key(session)) - {self}
-        if not any(one.may_answer(session, name) for one in others):
-            self._start(self._decide(session, name, None))
+        # The log knows who shows it on any process; here it is known too who is about to.
+        level = self._viewer.level
+        may = dismissed and level is not None and level.covers(Level.TIGHTEN)
+        reject = may and not any(one.may_answer(session, name) for one in others)
+        telling = self._telling.pop(name, None)
+        if telling is not None:
+            with suppress(RuntimeError):  # the process ends, and its steps with it
+                self._start(self._left(session, name, telling, reject=reject))
+
+    async def _left(
+        self, session: SessionId, name: str, telling: asyncio.Task[None], *, reject: bool
+    ) -> None:
+        await asyncio.wait([telling])
+        by = self._viewer.by("request_permission") if reject else "gate"
+        key, approvals = self._viewer.key(session), self._shared.approvals
+        try:
+            await approvals.left(key, name, self._name, by=by, reject=reject)
+        except ModegateError as error:
+            logger.warning("that question %s is shown no more is not in the log: %s", name, error)
 
     def may_answer(self, session: SessionId, name: str) -> bool:
         """Tell whether its person can still answer a question, or is about to be asked."""
@@ -259,12 +295,11 @@ class Following:
         asked = shown.asked.get(name)
         return asked is None or asked.rpc is not None
 
-    async def _decide(self, session: SessionId, name: str, option: str | None) -> None:
-        """Append an answer; None means the option that says no. If that fails, it is asked again."""
+    async def _decide(self, session: SessionId, name: str, option: str) -> None:
+        """Append an answer. If that fails, it is asked again."""
         key, approvals = self._viewer.key(session), self._shared.approvals
         try:
             asked = (await approvals.look(key, name)).asked
-            option = option or rejection(asked) or ""
             kind = next((one.kind for one in asked.options if one.id == option), "")
             self._viewer.need(to_answer(kind), f"answering {option!r}")
             by, modes = self._viewer.by("request_permission"), self._shared.policies.current.modes

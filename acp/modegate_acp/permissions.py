@@ -50,8 +50,3 @@ def offered(asked: ApprovalAsked, level: Level) -> tuple[Option, ...]:
     """Give the options that a connection of this level may choose; a rejection last."""
     may = [one for one in asked.options if level.covers(to_answer(one.kind))]
     return tuple(sorted(may, key=lambda one: one.kind == "reject"))
-
-
-def rejection(asked: ApprovalAsked) -> str | None:
-    """Give the option that says no."""
-    return next((one.id for one in asked.options if one.kind == "reject"), None)

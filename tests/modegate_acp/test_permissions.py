@@ -9,7 +9,7 @@ import pytest
 from modegate.core.events import ApprovalAsked, Option
 from modegate.core.ids import CallId, Lane, ModeId, StepId, ToolName
 from modegate.core.levels import Level
-from modegate_acp.permissions import Abstained, Chosen, offered, outcome, rejection
+from modegate_acp.permissions import Abstained, Chosen, offered, outcome
 from modegate_acp.protocol import Reply
 
 OFFERED = ("approve", "reject")
@@ -68,9 +68,3 @@ ASKED = ApprovalAsked(
 )
 def test_a_rejection_is_always_last(level: Level, names: list[str]) -> None:
     assert [one.id for one in offered(ASKED, level)] == names
-
-
-def test_the_option_that_says_no() -> None:
-    assert rejection(ASKED) == "reject"
-    empty = ApprovalAsked("q", StepId("s"), Lane("l"), CallId("c"), ToolName("t"), "ask", "", (), 0)
-    assert rejection(empty) is None

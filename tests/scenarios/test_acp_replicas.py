@@ -12,7 +12,17 @@ import pytest
 from openai import AsyncOpenAI
 
 from modegate.core.approvals import Waits
-from support.acp import PATIENCE, AcpError, Client, Connect, Json, socket, streams, updated
+from support.acp import (
+    PATIENCE,
+    AcpError,
+    Client,
+    Connect,
+    Json,
+    eventually,
+    socket,
+    streams,
+    updated,
+)
 from support.playbook import call, request, stream
 from support.raw_upstream import RawUpstream, chunked
 from support.redis_server import redis_server
@@ -29,6 +39,10 @@ SCRIPT = """
 answers:
   - when: {last_result: "approved the plan", offers: write}
     text: "Now I write."
+  - when: {last_result: "nobody answered"}
+    text: "Please answer."
+  - when: {last_result: "rejected"}
+    text: "I revise."
   - when: {offers: exit_plan_mode}
     calls: [{name: exit_plan_mode, arguments: {plan: "# Rename foo"}}]
   - text: "Nothing."
@@ -48,14 +62,16 @@ def log_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 @asynccontextmanager
-async def two(folder: Path, log: str) -> AsyncIterator[tuple[Running, Running]]:
+async def two(
+    folder: Path, log: str, waits: Waits = WAITS
+) -> AsyncIterator[tuple[Running, Running]]:
     """Run two proxies on one log."""
     script = folder / "script.yaml"
     script.write_text(SCRIPT, encoding="utf-8")
     folders = (folder / "one", folder / "two")
     for one in folders:
         one.mkdir()
-    more: dict[str, Any] = {"waits": WAITS, "log": log}
+    more: dict[str, Any] = {"waits": waits, "log": log}
     async with (
         running(
             folders[0], f"scripted:{script}", policies=policies_file(folders[0], POLICIES), **more
@@ -136,6 +152,88 @@ async def test_an_approval_crosses_over(tmp_path: Path, log_url: str) -> None:
             await person.update("tool_call_update", status="completed")
             await person.update("current_mode_update", currentModeId="default")
         assert (await step(second, session))[1] == ["write"]
+
+
+async def dismiss(client: Client, question: Json, how: str) -> None:
+    """End a dialog without a decision."""
+    if how == "cancelled":
+        await client.reply(question, {"outcome": "cancelled"})
+    else:
+        error = {"code": -32603, "message": "this client shows no dialogs"}
+        await client.transmit({"jsonrpc": "2.0", "id": question["id"], "error": error})
+
+
+async def has_left(proxy: Running, session: str, times: int) -> None:
+    async def left() -> bool:
+        kinds = [event["type"] for event in await proxy.events(session)]
+        return kinds.count("client/left") == times
+
+    await eventually(left)
+
+
+@pytest.mark.parametrize("how", ["cancelled", "an error"])
+async def test_a7_a_dismissal_leaves_it_to_the_other_replica(
+    tmp_path: Path, log_url: str, how: str
+) -> None:
+    """A dismissal at one replica is an abstention while a client of another has the question."""
+    async with (
+        two(tmp_path, log_url) as (first, second),
+        socket(first, name="desk") as desk,
+        streams(second, name="phone") as phone,
+    ):
+        session = await desk.new()
+        await desk.set_mode(session, "plan")
+        await phone.load(session)
+        async with asyncio.TaskGroup() as group:
+            waiting = group.create_task(step(first, session))
+            asked, same = await desk.question(), await phone.question()
+            await dismiss(desk, asked, how)
+            await has_left(first, session, 1)
+            await phone.choose(same, "approve")
+            assert (await waiting)[0].endswith("Now I write.")
+
+
+async def test_a7_dismissed_by_all_is_a_no(tmp_path: Path, log_url: str) -> None:
+    async with (
+        two(tmp_path, log_url) as (first, second),
+        socket(first, name="desk") as desk,
+        socket(second, name="phone") as phone,
+    ):
+        session = await desk.new()
+        await desk.set_mode(session, "plan")
+        await phone.load(session)
+        async with asyncio.TaskGroup() as group:
+            waiting = group.create_task(step(first, session))
+            asked, same = await desk.question(), await phone.question()
+            await dismiss(desk, asked, "cancelled")
+            await has_left(first, session, 1)
+            await dismiss(phone, same, "cancelled")
+            assert (await waiting)[0].endswith("I revise.")
+
+
+@pytest.mark.parametrize("how", ["cancelled", "an error"])
+async def test_a7_a_step_does_not_wait_where_nobody_is_left(
+    tmp_path: Path, log_url: str, how: str
+) -> None:
+    """One dismisses it, the other's socket ends: the step goes on long before its time is over."""
+    waits = Waits(nobody=2.0, streamed=PATIENCE * 10, whole=PATIENCE * 10)
+    async with two(tmp_path, log_url, waits) as (first, second), socket(first) as desk:
+        session = await desk.new()
+        await desk.set_mode(session, "plan")
+        async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
+            async with socket(second, name="phone") as phone:
+                await phone.load(session)
+                waiting = group.create_task(step(first, session))
+                asked, _same = await desk.question(), await phone.question()
+                await dismiss(desk, asked, how)
+                await has_left(first, session, 1)
+                phone.socket.transport.abort()
+                await phone.until_closed()
+            assert (await waiting)[0].endswith("Please answer.")
+        (detached,) = [
+            event for event in await first.events(session) if event["type"] == "approval/detached"
+        ]
+        assert detached["data"]["why"] == "nobody"
 
 
 def text(question: Json) -> str:

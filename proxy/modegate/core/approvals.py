@@ -8,7 +8,8 @@
 
 Open are `asked`, `delivered` and `detached`. A detached question was answered "not approved" in its step;
 a plan can still be approved later, a single call not, since it is over. The first answer in the log wins;
-what comes late, twice, or for an option that was not offered changes nothing. The fold applies
+what comes late, twice, or for an option that was not offered changes nothing. While a step waits, the log
+also says which clients show the question: when none does any more, nobody is there. The fold applies
 `TRANSITIONS`; the other functions give the events that somebody may append, with `expect`, and fold again
 on a conflict.
 """
@@ -27,6 +28,7 @@ from modegate.core.events import (
     ApprovalClosed,
     ApprovalDelivered,
     ApprovalDetached,
+    ClientLeft,
     Event,
     ModeSet,
 )
@@ -57,6 +59,9 @@ class Waits:
 
 WAITS = Waits()
 
+MAX_SHOWN = 64
+"""Clients that are known to show one question; of more, those that came first are forgotten."""
+
 MAX_COMMENT = 4_000
 """Characters of a person's words; the model gets them."""
 
@@ -79,28 +84,33 @@ class Status(StrEnum):
 TRANSITIONS: dict[Status, dict[type[Any], Status]] = {
     Status.ASKED: {
         ApprovalDelivered: Status.DELIVERED,
+        ClientLeft: Status.ASKED,
         ApprovalDetached: Status.DETACHED,
         ApprovalAnswered: Status.ANSWERED,
         ApprovalClosed: Status.CLOSED,
     },
     Status.DELIVERED: {
         ApprovalDelivered: Status.DELIVERED,
+        ClientLeft: Status.DELIVERED,
         ApprovalDetached: Status.DETACHED,
         ApprovalAnswered: Status.ANSWERED,
         ApprovalClosed: Status.CLOSED,
     },
     Status.DETACHED: {
         ApprovalDelivered: Status.DETACHED,
+        ClientLeft: Status.DETACHED,
         ApprovalDetached: Status.DETACHED,
         ApprovalAnswered: Status.ANSWERED,
         ApprovalClosed: Status.CLOSED,
     },
     # Settled: nothing changes any more, whatever the log goes on to say.
     Status.ANSWERED: dict.fromkeys(
-        (ApprovalDelivered, ApprovalDetached, ApprovalAnswered, ApprovalClosed), Status.ANSWERED
+        (ApprovalDelivered, ClientLeft, ApprovalDetached, ApprovalAnswered, ApprovalClosed),
+        Status.ANSWERED,
     ),
     Status.CLOSED: dict.fromkeys(
-        (ApprovalDelivered, ApprovalDetached, ApprovalAnswered, ApprovalClosed), Status.CLOSED
+        (ApprovalDelivered, ClientLeft, ApprovalDetached, ApprovalAnswered, ApprovalClosed),
+        Status.CLOSED,
     ),
 }
 
@@ -121,6 +131,8 @@ class Approval:
     """Nobody had detached it when it was answered: its step heard the answer."""
     why: str = ""
     """Why it was closed or detached."""
+    shown: tuple[str, ...] = ()
+    """The clients that show it now, as long as a step waits for the answer."""
 
     @property
     def open(self) -> bool:
@@ -158,9 +170,15 @@ class Approval:
 def step(approval: Approval, event: Event, by: str) -> Approval:
     """Apply one event to an approval."""
     status = TRANSITIONS[approval.status][type(event)]
-    if status is approval.status:
-        return approval
     match event:
+        case ApprovalDelivered() if approval.waited_for:
+            client = event.client or event.via
+            others = [one for one in approval.shown if one != client]
+            return replace(approval, status=status, shown=(*others, client)[-MAX_SHOWN:])
+        case ClientLeft():
+            return replace(approval, shown=tuple(c for c in approval.shown if c != event.client))
+        case _ if status is approval.status:
+            return approval
         case ApprovalAnswered():
             return replace(
                 approval,
@@ -169,9 +187,10 @@ def step(approval: Approval, event: Event, by: str) -> Approval:
                 by=by,
                 comment=event.comment,
                 waited=approval.status is not Status.DETACHED,
+                shown=(),
             )
         case ApprovalClosed() | ApprovalDetached():
-            return replace(approval, status=status, why=event.why)
+            return replace(approval, status=status, why=event.why, shown=())
         case _:
             return replace(approval, status=status)
 
@@ -210,8 +229,10 @@ def answer(
     return events if to is None else [*events, ModeSet(to)]
 
 
-def delivered(approvals: Mapping[str, Approval], approval_id: str, via: str) -> list[Event]:
-    """Give what showing a question to a person appends: once, and only while its step waits for that.
+def delivered(
+    approvals: Mapping[str, Approval], approval_id: str, via: str, client: str = ""
+) -> list[Event]:
+    """Give what showing a question to a person appends: once a client, and only while its step waits.
 
     Raises:
         NotOpen: there is no such question.
@@ -219,28 +240,60 @@ def delivered(approvals: Mapping[str, Approval], approval_id: str, via: str) -> 
     approval = approvals.get(approval_id)
     if approval is None:
         raise NotOpen(f"there is no approval {approval_id[:80]!r} in this session")
-    return [ApprovalDelivered(approval_id, via)] if approval.status is Status.ASKED else []
+    client = client or via
+    known = not approval.waited_for or client in approval.shown
+    return [] if known else [ApprovalDelivered(approval_id, via, client)]
+
+
+def left(
+    approvals: Mapping[str, Approval], approval_id: str, client: str, *, reject: bool
+) -> list[Event]:
+    """Give what it appends that a client shows a question no longer.
+
+    With `reject` its person has dismissed it: an abstention while another client shows it, else a no. Where
+    no step waits, it stays open for whoever comes later.
+    """
+    approval = approvals.get(approval_id)
+    if approval is None or not approval.waited_for:
+        return []
+    why: Literal["dismissed", "gone"] = "dismissed" if reject else "gone"
+    events: list[Event] = [ClientLeft(approval_id, client, why)] if client in approval.shown else []
+    no = next((one.id for one in approval.asked.options if one.kind == "reject"), None)
+    if reject and no is not None and not set(approval.shown) - {client}:
+        events.append(ApprovalAnswered(approval_id, no))
+    return events
 
 
 def due(
-    approval: Approval, waited_s: float, *, streamed: bool, draining: bool, waits: Waits = WAITS
+    approval: Approval,
+    waited_s: float,
+    alone_s: float,
+    *,
+    streamed: bool,
+    draining: bool,
+    waits: Waits = WAITS,
 ) -> Literal["nobody", "timeout", "shutdown"] | None:
-    """Tell why a step that waits goes on without an answer now, or None if it waits on."""
+    """Tell why a step that waits goes on without an answer now, or None if it waits on.
+
+    `alone_s` is for how long no client has shown the question.
+    """
     if draining:
         return "shutdown"
     if waited_s >= (waits.streamed if streamed else waits.whole):
         return "timeout"
-    if approval.status is Status.ASKED and waited_s >= waits.nobody:
+    if not approval.shown and alone_s >= waits.nobody:
         return "nobody"
     return None
 
 
-def next_due(approval: Approval, waited_s: float, *, streamed: bool, waits: Waits = WAITS) -> float:
+def next_due(
+    approval: Approval, waited_s: float, alone_s: float, *, streamed: bool, waits: Waits = WAITS
+) -> float:
     """Give the seconds after which `due` may say something else."""
-    limit = waits.streamed if streamed else waits.whole
-    if approval.status is Status.ASKED:
-        limit = min(limit, waits.nobody)
-    return max(0.0, limit - waited_s)
+    left_s = (waits.streamed if streamed else waits.whole) - waited_s
+    if not approval.shown:
+        left_s = min(left_s, waits.nobody - alone_s)
+    return max(0.0, left_s)
 
 
 def replaced(approvals: Mapping[str, Approval], asked: ApprovalAsked) -> list[Event]:

@@ -165,10 +165,23 @@ class ApprovalAsked:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalDelivered:
-    """`approval/delivered`: somebody was shown the question."""
+    """`approval/delivered`: a client shows the question to its person."""
 
     id: str
     via: str
+    """What kind of client, for people."""
+    client: str = ""
+    """Which one; empty in logs of before 0.2, where `via` stands for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientLeft:
+    """`client/left`: a client no longer shows a question, and it was not answered there."""
+
+    id: str
+    client: str
+    why: Literal["dismissed", "gone"]
+    """`dismissed` by its person, or the client is gone, or cannot show it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +243,7 @@ Event = (
     | AnswerMapped
     | ApprovalAsked
     | ApprovalDelivered
+    | ClientLeft
     | ApprovalDetached
     | ApprovalAnswered
     | ApprovalClosed
@@ -247,6 +261,7 @@ TYPES: dict[str, type[Any]] = {
     "answer/mapped": AnswerMapped,
     "approval/asked": ApprovalAsked,
     "approval/delivered": ApprovalDelivered,
+    "client/left": ClientLeft,
     "approval/detached": ApprovalDetached,
     "approval/answered": ApprovalAnswered,
     "approval/closed": ApprovalClosed,

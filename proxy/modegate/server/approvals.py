@@ -113,11 +113,13 @@ class Approvals:
         Raises:
             LogUnavailable: the log was still gone when the wait was over.
         """
-        began = told = self._clock.monotonic()
+        began = told = alone = self._clock.monotonic()
         known = await self.look(key, approval_id)
         while known.waited_for:
             now = self._clock.monotonic()
-            over = self._over(known, now - began, streamed=streamed, draining=draining.is_set())
+            alone = now if known.shown else alone
+            waited = (now - began, now - alone)
+            over = self._over(known, waited, streamed=streamed, draining=draining.is_set())
             if over is not None:
                 await self._settle(key, over)
                 return await self.look(key, approval_id)
@@ -131,12 +133,12 @@ class Approvals:
         return known
 
     def _over(
-        self, approval: Approval, waited: float, *, streamed: bool, draining: bool
+        self, approval: Approval, waited: tuple[float, float], *, streamed: bool, draining: bool
     ) -> ApprovalClosed | ApprovalDetached | None:
         if self._clock.now_ms() >= approval.asked.expires:
             return ApprovalClosed(approval.asked.id, "expired")
         why = core.due(
-            approval, waited, streamed=streamed, draining=draining, waits=self._waits
+            approval, *waited, streamed=streamed, draining=draining, waits=self._waits
         )  # fmt: skip
         return None if why is None else ApprovalDetached(approval.asked.id, why)
 
@@ -197,19 +199,46 @@ class Approvals:
             raise
         return core.step(state.approvals[approval_id], events[0], by)
 
-    async def delivered(self, key: SessionKey, approval_id: str, via: str) -> Approval:
-        """Note, once, that somebody was shown the question, so that its step waits for them.
+    async def delivered(
+        self, key: SessionKey, approval_id: str, via: str, client: str = ""
+    ) -> Approval:
+        """Note, once, that a client shows the question to its person, so that its step waits for them.
 
         Raises:
             NotOpen: there is no such question.
         """
 
         def decide(state: State) -> Sequence[Event]:
-            return core.delivered(state.approvals, approval_id, via)
+            return core.delivered(state.approvals, approval_id, via, client)
 
         state, events = await self._append(key, "gate", decide)
         found = state.approvals[approval_id]
         return core.step(found, events[0], "gate") if events else found
+
+    async def left(
+        self,
+        key: SessionKey,
+        approval_id: str,
+        client: str,
+        *,
+        by: str = "gate",
+        reject: bool = False,
+    ) -> None:
+        """Note that a client shows the question no longer; `reject` if its person (`by`) dismissed it.
+
+        Nothing happens if the question is over, or nobody waits for its answer.
+        """
+
+        def decide(state: State) -> Sequence[Event]:
+            return core.left(state.approvals, approval_id, client, reject=reject)
+
+        await self._append(key, by, decide)
+
+    async def all_left(self, tenant: Tenant, client: str) -> None:
+        """Note that a client shows none of a tenant's questions any longer."""
+        for one in await self.open_ones(tenant):
+            if client in one.approval.shown:
+                await self.left(one.key, one.approval.asked.id, client)
 
     async def find(self, tenant: Tenant, approval_id: str) -> SessionKey | None:
         """Give the session of a question, from the index; None if the tenant never asked it."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
+from contextlib import aclosing, suppress
 from typing import Any, Protocol, TypeVar
 
 import msgspec
+from anyio import move_on_after
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -15,7 +16,7 @@ from starlette.routing import Route
 from modegate.core.approvals import MAX_COMMENT, Approval
 from modegate.core.errors import BadRequest, ModegateError, NotOpen
 from modegate.core.events import Option
-from modegate.core.ids import ModeId, SessionKey
+from modegate.core.ids import ModeId, SessionKey, Tenant
 from modegate.core.levels import Level, to_answer
 from modegate.server.access import problem
 from modegate.server.approvals import Approvals, Pending
@@ -36,6 +37,10 @@ KEEP_ALIVE_S = 8.0
 """Silence after which a stream says that it is there; clients and proxies bear 10 s."""
 
 MAX_VIA = 64
+"""Characters of a client's kind, and of its name."""
+
+LEAVE_S = 5.0
+"""How long noting that a client has left may take."""
 
 T = TypeVar("T")
 
@@ -57,10 +62,16 @@ class _Answer(msgspec.Struct, forbid_unknown_fields=True):
 
 class _Delivered(msgspec.Struct, forbid_unknown_fields=True):
     via: str
+    client: str = ""
+
+
+class _Left(msgspec.Struct, forbid_unknown_fields=True):
+    client: str
 
 
 _decode_answer = msgspec.json.Decoder(_Answer).decode
 _decode_delivered = msgspec.json.Decoder(_Delivered).decode
+_decode_left = msgspec.json.Decoder(_Left).decode
 
 
 class ApprovalRoutes:
@@ -83,6 +94,7 @@ class ApprovalRoutes:
             Route("/v1/approvals", self.approvals),
             Route(one, self.answer, methods=["POST"]),
             Route(f"{one}/delivered", self.delivered, methods=["POST"]),
+            Route(f"{one}/left", self.left, methods=["POST"]),
         ]
 
     def close(self) -> None:
@@ -94,12 +106,18 @@ class ApprovalRoutes:
         return [shown(one) for one in await self._approvals.of(key)]
 
     async def approvals(self, request: Request) -> Response:
-        """List what is open, the oldest first, or follow it as server-sent events."""
+        """List what is open, the oldest first, or follow it as server-sent events.
+
+        A follower with a name (`client`) is there as long as its stream is.
+        """
         tenant = tenant_of(request)
         if wants_stream(request):
+            client = _name(request.query_params.get("client", ""), "client")
             follower = Follower(self._approvals, self._log, self._clock, tenant)
             return StreamingResponse(
-                self._stream(follower), media_type="text/event-stream", headers=SSE_HEADERS
+                self._attended(self._stream(follower), tenant, client),
+                media_type="text/event-stream",
+                headers=SSE_HEADERS,
             )
         found = await self._approvals.open_ones(tenant)
         return JSONResponse({"approvals": [shown(one) for one in found]})
@@ -135,11 +153,22 @@ class ApprovalRoutes:
         key, name = await self._asked(request)
         # Who could not even reject it is nobody that a step should wait for.
         need(request, Level.TIGHTEN, "being shown a question")
-        given = _read(_decode_delivered, await body_of(request), '{"via": NAME}')
-        if not 0 < len(given.via) <= MAX_VIA:
+        shape = '{"via": NAME, "client"?: ID}'
+        given = _read(_decode_delivered, await body_of(request), shape)
+        if not given.via:
             raise BadRequest(f"via: must have 1 to {MAX_VIA} characters")
-        found = await self._approvals.delivered(key, name, given.via)
+        via, client = _name(given.via, "via"), _name(given.client, "client")
+        found = await self._approvals.delivered(key, name, via, client)
         return JSONResponse({"id": name, "session": key.session, "status": found.status})
+
+    async def left(self, request: Request) -> Response:
+        """Note that a client shows the question no longer, so that its step does not wait for it."""
+        key, name = await self._asked(request)
+        need(request, Level.TIGHTEN, "leaving a question")
+        given = _read(_decode_left, await body_of(request), '{"client": ID}')
+        await self._approvals.left(key, name, _name(given.client, "client"))
+        status = (await self._approvals.look(key, name)).status
+        return JSONResponse({"id": name, "session": key.session, "status": status})
 
     async def _asked(self, request: Request) -> tuple[SessionKey, str]:
         tenant, name = tenant_of(request), str(request.path_params["approval"])
@@ -162,7 +191,20 @@ class ApprovalRoutes:
         except NotOpen:
             return {}
 
-    async def _stream(self, follower: Follower) -> AsyncIterator[bytes]:
+    async def _attended(
+        self, stream: AsyncGenerator[bytes], tenant: Tenant, client: str
+    ) -> AsyncIterator[bytes]:
+        """Give a stream; when it ends, its client shows nothing any more."""
+        try:
+            async with aclosing(stream):
+                async for piece in stream:
+                    yield piece
+        finally:
+            if client:
+                with move_on_after(LEAVE_S, shield=True), suppress(ModegateError):
+                    await self._approvals.all_left(tenant, client)
+
+    async def _stream(self, follower: Follower) -> AsyncGenerator[bytes]:
         sent_at = self._clock.monotonic()
         try:
             async with aclosing(follower.follow()) as changes:
@@ -213,6 +255,12 @@ def _ending(approval: Approval) -> dict[str, Any]:
         "why": approval.why,
     }
     return {"status": approval.status, **{name: value for name, value in known.items() if value}}
+
+
+def _name(given: str, what: str) -> str:
+    if len(given) > MAX_VIA:
+        raise BadRequest(f"{what}: must have {MAX_VIA} characters at most")
+    return given
 
 
 def _read(decode: Callable[[bytes], T], body: bytes, shape: str) -> T:

@@ -14,6 +14,7 @@ from modegate.core.approvals import (
     EXPIRES_MS,
     KEPT_SETTLED,
     MAX_COMMENT,
+    MAX_SHOWN,
     NOBODY_S,
     TRANSITIONS,
     WAIT_STREAMED_S,
@@ -26,6 +27,7 @@ from modegate.core.approvals import (
     delivered,
     due,
     joinable,
+    left,
     moved_on,
     next_due,
     remember,
@@ -39,6 +41,7 @@ from modegate.core.events import (
     ApprovalClosed,
     ApprovalDelivered,
     ApprovalDetached,
+    ClientLeft,
     Event,
     ModeSet,
     Option,
@@ -105,6 +108,11 @@ CELLS: dict[tuple[Status, Event], Status] = {
     (Status.ANSWERED, ApprovalAnswered("a", "approve")): Status.ANSWERED,
     (Status.ANSWERED, ApprovalClosed("a", "superseded")): Status.ANSWERED,
     (Status.CLOSED, ApprovalDelivered("a", "acp")): Status.CLOSED,
+    (Status.ASKED, ClientLeft("a", "acp", "gone")): Status.ASKED,
+    (Status.DELIVERED, ClientLeft("a", "acp", "gone")): Status.DELIVERED,
+    (Status.DETACHED, ClientLeft("a", "acp", "gone")): Status.DETACHED,
+    (Status.ANSWERED, ClientLeft("a", "acp", "gone")): Status.ANSWERED,
+    (Status.CLOSED, ClientLeft("a", "acp", "gone")): Status.CLOSED,
     (Status.CLOSED, ApprovalDetached("a", "timeout")): Status.CLOSED,
     (Status.CLOSED, ApprovalAnswered("a", "approve")): Status.CLOSED,
     (Status.CLOSED, ApprovalClosed("a", "superseded")): Status.CLOSED,
@@ -112,7 +120,7 @@ CELLS: dict[tuple[Status, Event], Status] = {
 
 
 def test_the_table_has_a_cell_for_every_status_and_event() -> None:
-    kinds = {ApprovalDelivered, ApprovalDetached, ApprovalAnswered, ApprovalClosed}
+    kinds = {ApprovalDelivered, ClientLeft, ApprovalDetached, ApprovalAnswered, ApprovalClosed}
     assert {status: set(row) for status, row in TRANSITIONS.items()} == dict.fromkeys(Status, kinds)
     assert {(s, type(e)) for s, e in CELLS} == {(s, kind) for s in Status for kind in kinds}
 
@@ -127,7 +135,8 @@ def test_each_cell(status: Status, event: Event, after: Status) -> None:
     found = step(before, event, "person:second")
     assert found.status is after
     if after is status:
-        assert found == before, "what changes no status changes nothing"
+        same = replace(found, shown=before.shown)
+        assert same == before, "what changes no status changes nothing but who shows it"
 
 
 @pytest.mark.parametrize("status", OPEN)
@@ -262,8 +271,84 @@ def test_a_comment_is_bounded() -> None:
 
 @pytest.mark.parametrize("status", Status)
 def test_delivery_is_noted_once(status: Status) -> None:
-    first = [ApprovalDelivered("a", "cli")] if status is Status.ASKED else []
-    assert delivered({"a": at(status)}, "a", "cli") == first
+    """Once for each client, while a step waits."""
+    one = at(status)
+    first = [ApprovalDelivered("a", "acp", "acp:1")] if one.waited_for else []
+    assert delivered({"a": one}, "a", "acp", "acp:1") == first
+    for event in first:
+        one = step(one, event, "gate")
+        assert "acp:1" in one.shown
+    assert delivered({"a": one}, "a", "acp", "acp:1") == []
+
+
+def test_a7_clients_that_are_known_to_show_it_are_bounded() -> None:
+    one = at(Status.ASKED)
+    for n in range(MAX_SHOWN + 3):
+        one = step(one, ApprovalDelivered("a", "acp", f"acp:{n}"), "gate")
+    assert len(one.shown) == MAX_SHOWN
+    assert one.shown[-1] == f"acp:{MAX_SHOWN + 2}"
+
+
+def shown_to(*clients: str) -> Approval:
+    one = at(Status.ASKED)
+    for client in clients:
+        one = step(one, ApprovalDelivered("a", "acp", client), "gate")
+    return one
+
+
+GONE, DISMISSED = ClientLeft("a", "x", "gone"), ClientLeft("a", "x", "dismissed")
+NO = ApprovalAnswered("a", "reject")
+
+
+@pytest.mark.parametrize(
+    ("one", "reject", "events"),
+    [
+        (shown_to("x", "y"), True, [DISMISSED]),
+        (shown_to("x", "y"), False, [GONE]),
+        (shown_to("x"), True, [DISMISSED, NO]),
+        (shown_to("x"), False, [GONE]),
+        (shown_to("y"), True, []),
+        (shown_to("y"), False, []),
+        (shown_to(), True, [NO]),
+        (at(Status.DETACHED), True, []),
+        (at(Status.ANSWERED), True, []),
+        (at(Status.CLOSED), False, []),
+    ],
+    ids=[
+        "dismissed, others have it", "gone, others have it", "dismissed by the last", "the last is gone",
+        "dismissed where it was not shown", "gone where it was not shown", "dismissed before it is known",
+        "nobody waits", "answered", "closed",
+    ],
+)  # fmt: skip
+def test_a7_who_leaves(one: Approval, reject: bool, events: list[Event]) -> None:
+    assert left({"a": one}, "a", "x", reject=reject) == events
+    after = one
+    for event in events:
+        after = step(after, event, "person:acp")
+    assert "x" not in after.shown
+    assert after.approved is one.approved
+    assert left({}, "a", "x", reject=reject) == []
+
+
+def test_a7_a_question_without_a_no_is_left_open() -> None:
+    one = shown_to("x")
+    one = replace(one, asked=replace(one.asked, options=EXIT[:1]))
+    assert left({"a": one}, "a", "x", reject=True) == [DISMISSED]
+
+
+def test_a7_nobody_is_left() -> None:
+    """One dismisses it, the other's socket closes: the step goes on as if nobody had been there."""
+    one = shown_to("x", "y")
+    for event in (ClientLeft("a", "x", "dismissed"), ClientLeft("a", "y", "gone")):
+        assert due(one, 30.0, 0.0, streamed=True, draining=False) is None
+        one = step(one, event, "gate")
+    assert one.status is Status.DELIVERED
+    assert due(one, 30.0, 0.5, streamed=True, draining=False) is None
+    assert next_due(one, 30.0, 0.5, streamed=True) == NOBODY_S - 0.5
+    assert due(one, 30.0, NOBODY_S, streamed=True, draining=False) == "nobody"
+    # Who comes back in time has it again.
+    back = step(one, ApprovalDelivered("a", "acp", "z"), "gate")
+    assert due(back, 30.0, NOBODY_S, streamed=True, draining=False) is None
 
 
 def test_delivery_of_nothing_is_refused() -> None:
@@ -291,28 +376,32 @@ def test_when_a_step_goes_on_without_an_answer(
     streamed: bool, status: Status, waited: float, why: str | None
 ) -> None:
     one = at(status)
-    assert due(one, waited, streamed=streamed, draining=False) == why
-    assert due(one, waited, streamed=streamed, draining=True) == "shutdown"
-    left = next_due(one, waited, streamed=streamed)
+
+    def after(more: float) -> str | None:
+        return due(one, waited + more, waited + more, streamed=streamed, draining=False)
+
+    assert after(0.0) == why
+    assert due(one, waited, waited, streamed=streamed, draining=True) == "shutdown"
+    rest = next_due(one, waited, waited, streamed=streamed)
     if why is None:
-        assert due(one, waited + left, streamed=streamed, draining=False) is not None
-        assert due(one, waited + left - 0.01, streamed=streamed, draining=False) is None
+        assert after(rest) is not None
+        assert after(rest - 0.01) is None
     else:
-        assert left == 0.0
+        assert rest == 0.0
 
 
 def test_only_a_stream_waits_for_ten_minutes() -> None:
     one = at(Status.DELIVERED)
-    assert due(one, WAIT_WHOLE_S, streamed=False, draining=False) == "timeout"
-    assert due(one, WAIT_WHOLE_S, streamed=True, draining=False) is None
+    assert due(one, WAIT_WHOLE_S, 0.0, streamed=False, draining=False) == "timeout"
+    assert due(one, WAIT_WHOLE_S, 0.0, streamed=True, draining=False) is None
 
 
 def test_the_limits_can_be_others() -> None:
     waits = Waits(nobody=1.0, streamed=3.0, whole=2.0)
     one = at(Status.DELIVERED)
-    assert next_due(at(Status.ASKED), 0.0, streamed=True, waits=waits) == 1.0
-    assert due(one, 2.0, streamed=False, draining=False, waits=waits) == "timeout"
-    assert due(one, 2.0, streamed=True, draining=False, waits=waits) is None
+    assert next_due(at(Status.ASKED), 0.0, 0.0, streamed=True, waits=waits) == 1.0
+    assert due(one, 2.0, 0.0, streamed=False, draining=False, waits=waits) == "timeout"
+    assert due(one, 2.0, 0.0, streamed=True, draining=False, waits=waits) is None
 
 
 # What a new question, and a new message, do to older ones.
@@ -465,7 +554,8 @@ QUESTIONS = st.one_of(
 )
 HAPPENINGS: st.SearchStrategy[Event] = st.one_of(
     QUESTIONS,
-    st.builds(ApprovalDelivered, IDS, st.just("cli")),
+    st.builds(ApprovalDelivered, IDS, st.just("acp"), st.sampled_from(["", "x", "y"])),
+    st.builds(ClientLeft, IDS, st.sampled_from(["x", "y"]), st.sampled_from(["dismissed", "gone"])),
     st.builds(ApprovalDetached, IDS, st.sampled_from(["nobody", "timeout", "shutdown"])),
     st.builds(ApprovalClosed, IDS, st.sampled_from(["expired", "superseded", "abandoned"])),
     st.builds(ModeSet, st.sampled_from([PLAN, DEFAULT_MODE, BUILD])),

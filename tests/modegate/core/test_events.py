@@ -22,6 +22,7 @@ from modegate.core.events import (
     ApprovalDelivered,
     ApprovalDetached,
     CallJudged,
+    ClientLeft,
     Entry,
     Event,
     ModeSet,
@@ -159,7 +160,14 @@ EXAMPLES: dict[str, tuple[Event, dict[str, Any]]] = {
             "place": "3:user:k",
         },
     ),
-    "approval/delivered": (ApprovalDelivered("a", "cli"), {"id": "a", "via": "cli"}),
+    "approval/delivered": (
+        ApprovalDelivered("a", "cli", "cli:1"),
+        {"id": "a", "via": "cli", "client": "cli:1"},
+    ),
+    "client/left": (
+        ClientLeft("a", "cli:1", "gone"),
+        {"id": "a", "client": "cli:1", "why": "gone"},
+    ),
     "approval/detached": (ApprovalDetached("a", "nobody"), {"id": "a", "why": "nobody"}),
     "approval/answered": (
         ApprovalAnswered("a", "reject", "too long"),
@@ -227,7 +235,8 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
         st.lists(OPTIONS, max_size=3).map(tuple),
         NUMBERS,
     ),
-    st.builds(ApprovalDelivered, TEXT, TEXT),
+    st.builds(ApprovalDelivered, TEXT, TEXT, TEXT),
+    st.builds(ClientLeft, TEXT, TEXT, st.sampled_from(["dismissed", "gone"])),
     st.builds(ApprovalDetached, TEXT, st.sampled_from(["nobody", "timeout", "shutdown"])),
     st.builds(ApprovalAnswered, TEXT, TEXT, TEXT),
     st.builds(ApprovalClosed, TEXT, st.sampled_from(["expired", "superseded", "abandoned"])),

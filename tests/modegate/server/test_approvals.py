@@ -374,7 +374,7 @@ async def test_who_was_shown_it_is_waited_for(
     found = await one.wait(streamed=streamed)
     assert (found.status, found.why) == (Status.DETACHED, "timeout")
     assert limit <= one.clock.seconds - began <= limit + 15
-    assert (await types(one.log)).count("ApprovalDelivered") == 1
+    assert (await types(one.log)).count("ApprovalDelivered") == 2
 
 
 async def test_a_client_that_waits_is_kept_alive_every_ten_seconds(one: Replica) -> None:
