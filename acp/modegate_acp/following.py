@@ -28,6 +28,10 @@ logger = logging.getLogger(__name__)
 MAX_SESSIONS = 256
 """Sessions that one connection may follow."""
 
+SHOWN_S = 1.0
+"""Within this time the clients of every process are shown a question. Who dismisses it sooner, which only a
+machine does, must not have said no before others could see it."""
+
 _NOTHING = Shown(Seq(-1), Seq(-1), {})
 
 
@@ -283,6 +287,10 @@ class Following:
         by = self._viewer.by("request_permission") if reject else "gate"
         key, approvals = self._viewer.key(session), self._shared.approvals
         try:
+            if reject:
+                asked_at = (await approvals.look(key, name)).asked_at
+                so_far = (self._shared.clock.now_ms() - asked_at) / 1000
+                await asyncio.sleep(min(max(0.0, SHOWN_S - so_far), SHOWN_S))
             await approvals.left(key, name, self._name, by=by, reject=reject)
         except ModegateError as error:
             logger.warning("that question %s is shown no more is not in the log: %s", name, error)
