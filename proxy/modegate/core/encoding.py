@@ -125,6 +125,14 @@ def decoder(content_encoding: bytes, limit: int, *, each: bool = False) -> Decod
     return Decoder([_LAYERS[name]() for name in reversed(applied)], limit, each=each)
 
 
+def whole(body: bytes, content_encoding: bytes, limit: int) -> bytes:
+    """Give what a whole body stands for; raises as `decoder` and what it gives do."""
+    undo = decoder(content_encoding, limit)
+    plain = undo.feed(body)
+    undo.finish()
+    return plain
+
+
 class _Zlib:
     """DEFLATE in a given wrapping; in gzip's, one member may follow another (RFC 1952 section 2.2)."""
 

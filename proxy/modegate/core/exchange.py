@@ -70,6 +70,8 @@ class Exchange:
         """`_head_sent` and `_over` as they were before the effects that were given last."""
         self._answer: HopAnswer | None = None
         self._decoder: Decoder | None = None
+        self._coded = False
+        """The answer under way is compressed."""
         self._status = 200
         self._headers: Headers = []
         self._mending = Mending(dialect)
@@ -144,6 +146,7 @@ class Exchange:
         try:
             most = MAX_DECODED if streamed else limits.body
             self._decoder = decoder(coding, most, each=streamed)
+            self._coded = coding not in (b"", b"identity")
         except UnknownEncoding as error:
             return self._unreadable(error)
         if streamed:
@@ -248,6 +251,23 @@ class Exchange:
     def holding(self) -> bool:
         """Whether some call of the answer under way is held back."""
         return isinstance(self._answer, StreamedHop) and self._answer.holding
+
+    @property
+    def size(self) -> int:
+        """Bytes that it may read to decide: its request, and what is kept of the answer."""
+        return len(self._step.decoded) + self.kept
+
+    @property
+    def unread(self) -> int:
+        """Bytes that it may read with the next piece of the answer, beside that piece.
+
+        That is an event which has not ended yet, all that a compressed piece may stand for, or the request,
+        where another hop may follow.
+        """
+        if self._answer is None:
+            return 0
+        waiting = len(self._step.decoded) if self._refused else 0
+        return waiting + self._answer.unread + (MAX_DECODED if self._coded else 0)
 
     @property
     def kept(self) -> int:

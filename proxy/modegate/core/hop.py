@@ -47,6 +47,11 @@ class HopAnswer(Protocol):
         """Bytes of it that are kept: what waits for its end, and what is held back."""
         ...
 
+    @property
+    def unread(self) -> int:
+        """Bytes of it that the next ones may complete, so that they are read."""
+        ...
+
     def feed(self, data: bytes) -> None:
         """Take bytes of the body."""
         ...
@@ -139,6 +144,11 @@ class StreamedHop:
     def kept(self) -> int:
         """Bytes of a frame that has not ended, and of what is held back."""
         return self._frames.waiting + self.hold.size
+
+    @property
+    def unread(self) -> int:
+        """Bytes of a frame that has not ended."""
+        return self._frames.waiting
 
     def _finished(self) -> bool:
         choices = self._reader.choices.values()
@@ -286,6 +296,11 @@ class WholeHop:
     def kept(self) -> int:
         """Bytes of the body."""
         return len(self._body)
+
+    @property
+    def unread(self) -> int:
+        """Nothing: a body is read at its end."""
+        return 0
 
     @property
     def complete(self) -> bool:

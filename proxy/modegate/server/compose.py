@@ -43,6 +43,7 @@ from modegate.server.serving import (
 from modegate.server.sessions import Sessions
 from modegate.server.settings import Settings
 from modegate.server.step import Reach
+from modegate.server.thinking import Thinking
 from modegate.server.token_file import ensure_token
 from modegate.server.upstream import Upstream
 from modegate.server.upstream_http import HttpUpstream
@@ -107,7 +108,8 @@ async def compose(
         folds = Folds(log, clock)
         recorder = Recorder(folds, clock)
         approvals = Approvals(folds, log, clock, waits=waits, keepalive=keepalive)
-        draining, memory = asyncio.Event(), Memory()
+        draining, memory, thinking = asyncio.Event(), Memory(), Thinking()
+        stack.callback(thinking.close)
         messages, responses = MessagesDialect(), ResponsesDialect()
         policies.on_failure.append(lambda _: metrics.reload_failures.inc())
         metrics.watch(
@@ -139,6 +141,7 @@ async def compose(
             clock=clock,
             metrics=metrics,
             memory=memory,
+            thinking=thinking,
             approvals=approvals,
             draining=draining,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from starlette.types import Send
@@ -38,6 +38,7 @@ from modegate.server.memory import Share
 from modegate.server.metrics import Metrics
 from modegate.server.recorder import Recorder
 from modegate.server.report import Report
+from modegate.server.thinking import Given, Thinking
 from modegate.server.upstream import Upstream, UpstreamAnswer, UpstreamRequest
 
 KEEP_BLOBS_MS = 30 * 24 * 60 * 60 * 1000
@@ -46,6 +47,13 @@ KEEP_BLOBS_MS = 30 * 24 * 60 * 60 * 1000
 
 SLICE = 16 * 1024
 """Bytes of an answer that are read before what they bring is sent."""
+
+DENSE_SLICE = 1024
+MAX_LINES = 512
+"""Line ends that a slice may hold: each can end an event, which costs more than its bytes."""
+
+TURN_S = 0.01
+"""Seconds for which slices are read before others have their turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +79,8 @@ class Outside:
     """Reads strictly what the session stands under now."""
     share: Share
     """What the step may hold in memory."""
+    thinking: Thinking
+    """Where the exchange decides."""
 
 
 class Drive:
@@ -87,7 +97,7 @@ class Drive:
     async def run(self, standing: Standing) -> str:
         """Live through the step; give how it ended."""
         try:
-            await self._perform(self._exchange.begin(standing))
+            await self._perform(await self._decide(self._exchange.begin, standing))
             while self._outcome is None:
                 await self._next()
         except ModegateError as error:
@@ -107,16 +117,32 @@ class Drive:
         try:
             chunk = await anext(chunks)
         except StopAsyncIteration:
-            return await self._perform(self._exchange.upstream_end())
+            return await self._perform(await self._decide(self._exchange.upstream_end))
         except UpstreamFailed as error:
             return await self._perform(self._exchange.upstream_end(error))
         # What a large read brought leaves piece by piece, so that its beginning does not wait for its end.
-        for at in range(0, len(chunk), SLICE):
-            if self._chunks is chunks and self._outcome is None:
-                await self._perform(self._exchange.upstream_data(chunk[at : at + SLICE]))
-                self._out.report.holding(now=self._exchange.holding)
-                self._out.share.answer(self._exchange.kept)
+        turn = self._out.clock.monotonic()
+        for piece in _slices(chunk):
+            if self._chunks is not chunks or self._outcome is not None:
+                break
+            await self._read(piece)
+            if self._out.clock.monotonic() - turn > TURN_S:
+                await asyncio.sleep(0)
+                turn = self._out.clock.monotonic()
         return None
+
+    async def _read(self, piece: bytes) -> None:
+        exchange, out = self._exchange, self._out
+        size = exchange.unread + len(piece)
+        await self._perform(await out.thinking(size, exchange.upstream_data, piece))
+        out.report.holding(now=exchange.holding)
+        out.share.answer(exchange.kept)
+
+    async def _decide(
+        self, decide: Callable[[*Given], list[Effect]], *given: *Given
+    ) -> list[Effect]:
+        """Ask the exchange what may make it read its request, or its answer, from end to end."""
+        return await self._out.thinking(self._exchange.size, decide, *given)
 
     async def _perform(self, effects: Iterable[Effect]) -> None:
         pending = deque(effects)
@@ -138,9 +164,9 @@ class Drive:
         match effect:
             case ReadBlobs():
                 found = await self._out.log.get_blobs(self._out.key, effect.refs)
-                return self._exchange.blobs(found)
+                return await self._decide(self._exchange.blobs, found)
             case ReadState():
-                return self._exchange.state(await self._out.stand())
+                return await self._decide(self._exchange.state, await self._out.stand())
             case AskPerson():
                 return await self._ask(effect)
             case CallUpstream():
@@ -219,7 +245,7 @@ class Drive:
             await asyncio.shield(out.approvals.abandon(out.key, name))
             raise
         out.metrics.approvals.labels(_outcome(approval)).inc()
-        return self._exchange.approval(approval, await out.stand())
+        return await self._decide(self._exchange.approval, approval, await out.stand())
 
     async def _stop(self) -> None:
         if self._answer is not None:
@@ -242,6 +268,16 @@ class Drive:
             self._out.metrics.unparsable.labels("answer").inc()
         elif what == "no_tools":
             self._out.metrics.ungated.labels(what).inc()
+
+
+def _slices(chunk: bytes) -> Iterator[bytes]:
+    for at in range(0, len(chunk), SLICE):
+        piece = chunk[at : at + SLICE]
+        if piece.count(b"\n") + piece.count(b"\r") <= MAX_LINES:
+            yield piece
+            continue
+        for part in range(0, len(piece), DENSE_SLICE):
+            yield piece[part : part + DENSE_SLICE]
 
 
 def _is_end(effect: Effect) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from starlette.types import Send
 
 from modegate.core import headers as lines
@@ -12,7 +14,16 @@ from modegate.core.fetching import Fetch, judge
 from modegate.core.ids import StepId
 from modegate.core.standing import Standing
 from modegate.server.memory import Share
+from modegate.server.thinking import LARGE, Thinking
 from modegate.server.upstream import Upstream, UpstreamAnswer, UpstreamRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a step may take to read a body."""
+
+    share: Share
+    thinking: Thinking
 
 
 async def fetch(
@@ -20,7 +31,7 @@ async def fetch(
     request: UpstreamRequest,
     what: tuple[StepId, Fetch, Standing],
     send: Send,
-    share: Share,
+    room: Room,
 ) -> str:
     """Forward a request for a stored answer, and what the mode in force allows of it; give the outcome.
 
@@ -29,15 +40,14 @@ async def fetch(
         TooLarge: it is over `limits.body`.
         Overloaded: it is more than may be held now.
     """
-    step, planned, standing = what
+    _step, _planned, standing = what
     answer = await upstream.send(request)
     try:
-        body = await _whole(answer, standing.policy.limits.body, share)
+        body = await _whole(answer, standing.policy.limits.body, room)
     finally:
         await answer.close()
     if 200 <= answer.status < 300:
-        read = FetchedItems if planned.asked else FetchedResponse
-        body = judge(step, read(body), planned, standing)
+        body = await room.thinking(len(body), _allowed, body, what)
     elif answer.status < 400:
         # A client that follows a redirect would get an answer that nobody looks at.
         raise AnswerUnreadable(f"the upstream answers {answer.status}, and no stored answer")
@@ -48,16 +58,23 @@ async def fetch(
     return "fetched"
 
 
-async def _whole(answer: UpstreamAnswer, limit: int, share: Share) -> bytes:
+def _allowed(body: bytes, what: tuple[StepId, Fetch, Standing]) -> bytes:
+    step, planned, standing = what
+    read = FetchedItems if planned.asked else FetchedResponse
+    return judge(step, read(body), planned, standing)
+
+
+async def _whole(answer: UpstreamAnswer, limit: int, room: Room) -> bytes:
     coding = lines.get_one(answer.headers, b"content-encoding") or b""
     body = bytearray()
     try:
         undo = decoder(coding, limit)
         async for chunk in answer.chunks():
-            body += undo.feed(chunk)
+            size = LARGE if coding else len(chunk)
+            body += await room.thinking(size, undo.feed, chunk)
             if len(body) > limit:
                 raise TooLarge(f"the upstream's answer is over {limit} bytes (limits.body)")
-            share.answer(len(body))
+            room.share.answer(len(body))
         undo.finish()
     except (BadEncoding, UnknownEncoding) as error:
         raise AnswerUnreadable(str(error)) from error

@@ -32,6 +32,7 @@ from modegate.server.serving import (
     tune_malloc,
 )
 from modegate.server.settings import Settings
+from modegate.server.thinking import share_turns
 from modegate.server.token_file import TOKEN_FILE
 from modegate.server.workers import WORKER, supervise
 
@@ -125,6 +126,7 @@ def work(settings: Settings, addresses: Addresses, acp: Extend | None) -> None:
     """Serve on sockets that are bound already: the whole process, or one of its workers."""
     logs.configure(settings.log_level, settings.log_format)
     tune_malloc()
+    share_turns()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_serve(settings, addresses, acp))
 

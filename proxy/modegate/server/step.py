@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from modegate.core import fetching, identify
 from modegate.core import headers as lines
 from modegate.core.dialects.base import Dialect
-from modegate.core.encoding import BadEncoding, UnknownEncoding, decoder
+from modegate.core.encoding import BadEncoding, UnknownEncoding, whole
 from modegate.core.endpoints import Endpoint, Kind, classify
 from modegate.core.errors import (
     BadRequest,
@@ -47,7 +47,7 @@ from modegate.server.approvals import Approvals
 from modegate.server.clock import Clock
 from modegate.server.drive import Drive, Outside
 from modegate.server.eventlog import EventLog
-from modegate.server.fetch import fetch
+from modegate.server.fetch import Room, fetch
 from modegate.server.folds import Folds
 from modegate.server.inbox import Inbox
 from modegate.server.memory import COPIES, Memory, Share
@@ -58,6 +58,7 @@ from modegate.server.recorder import Recorder
 from modegate.server.report import GATED, PASSED, RESTORED, Report
 from modegate.server.sessions import Sessions
 from modegate.server.telling import Telling
+from modegate.server.thinking import LARGE, Thinking
 from modegate.server.upstream import Upstream, UpstreamRequest
 from modegate.server.upstreams import Picked, Upstreams
 
@@ -86,6 +87,7 @@ class Reach:
     clock: Clock
     metrics: Metrics
     memory: Memory
+    thinking: Thinking
     approvals: Approvals
     draining: asyncio.Event
 
@@ -197,7 +199,8 @@ class Step:
         named = model_of_path(endpoint.path)
         if named is not None or not has_model(endpoint, self._headers):
             return named
-        return model_of_body(self._plain(await self._whole_body()))
+        body = await self._plain(await self._whole_body())
+        return await self._reach.thinking(len(body), model_of_body, body)
 
     def _check_site(self, upstream: Picked) -> None:
         """Let no page that found this proxy, by whatever name, use the credential that it adds."""
@@ -240,8 +243,9 @@ class Step:
             return found
         fields = BodyFields()
         if endpoint.kind is not Kind.HARMLESS:
-            body = self._plain(await self._whole_body())
-            fields = body_fields(body, body_names(sessions), endpoint.dialect)
+            body = await self._plain(await self._whole_body())
+            what = (body, body_names(sessions), endpoint.dialect)
+            fields = await self._reach.thinking(len(body), body_fields, *what)
         return identify.identify(head, fields, sessions, LOCAL)
 
     async def _whole_body(self) -> bytes:
@@ -249,21 +253,21 @@ class Step:
             self._body = await self._inbox.body()
         return self._body
 
-    def _plain(self, body: bytes) -> bytes:
+    async def _plain(self, body: bytes) -> bytes:
         """Take the content-encoding off where that can be done; what cannot be read stays as it is."""
         try:
-            return self._decoded(body)
+            return await self._decoded(body)
         except (BadEncoding, UnknownEncoding, TooLarge):
             return body
 
-    def _decoded(self, body: bytes) -> bytes:
+    async def _decoded(self, body: bytes) -> bytes:
         encoding = lines.get_one(self._headers, b"content-encoding")
         if not encoding:
             return body
         if self._undone is None:
-            undo = decoder(encoding, self._policy.limits.body)
-            plain = undo.feed(body)
-            undo.finish()
+            # What some bytes stand for may be long.
+            limit = self._policy.limits.body
+            plain = await self._reach.thinking(LARGE, whole, body, encoding, limit)
             self._share.take(len(plain))
             self._undone = plain
         return self._undone
@@ -302,7 +306,8 @@ class Step:
         target = planned.path + (b"?" + query if query else b"")
         request = UpstreamRequest(self._scope["method"], target, head, b"")
         what = (self.id, planned, standing)
-        return await fetch(upstream, request, what, self._tell, self._share)
+        room = Room(self._share, self._reach.thinking)
+        return await fetch(upstream, request, what, self._tell, room)
 
     async def _gated(
         self,
@@ -314,14 +319,14 @@ class Step:
     ) -> str:
         body = await self._whole_body()
         try:
-            plain = self._decoded(body)
+            plain = await self._decoded(body)
         except (BadEncoding, UnknownEncoding) as error:
             if standing.gated:
                 raise BadRequest(f"the request body cannot be decoded: {error}") from error
             plain = body
         head = lines.request_headers(self._headers, content_length=False)
         if isinstance(dialect, KeepsAnswers) and not upstream.stores:
-            body = plain = dialect.unstored(plain)
+            body = plain = await self._reach.thinking(len(plain), dialect.unstored, plain)
             head = lines.replace(head, b"content-encoding", None)
         self._share.take(COPIES * len(plain))
         exchange = Exchange(dialect, StepRequest(self.id, head, body, plain, endpoint.counts))
@@ -346,6 +351,7 @@ class Step:
             draining=reach.draining,
             stand=stand,
             share=self._share,
+            thinking=reach.thinking,
         )
         self._report.how = GATED if standing.gated else RESTORED
         self._drive = Drive(exchange, outside)
