@@ -43,6 +43,7 @@ from modegate.core.events import (
 from modegate.core.exchange import Exchange, StepRequest
 from modegate.core.fold import State, fold
 from modegate.core.ids import DEFAULT_MODE, ModeId, Seq, SessionId, StepId
+from modegate.core.passed import Passed
 from modegate.core.policy import Effect as RuleEffect
 from modegate.core.policy import Limits, Mode, Policy, Rule, When
 from modegate.core.standing import Standing, stand
@@ -199,6 +200,23 @@ class Session:
         """Give what the session stands under."""
         return stand(self.policy, [(SessionId("s"), self.state)])
 
+    def overtaken(
+        self,
+        body: dict[str, Any],
+        replies: Sequence[Answers],
+        *,
+        after: int | None,
+        cut: Cut = whole,
+    ) -> Got:
+        """Live through a step that passes raw until so many bytes have gone and a person sets plan.
+
+        With None, that comes before the answer's head.
+        """
+        raw = json.dumps(body).encode()
+        self._steps += 1
+        exchange = Exchange(self.dialect, StepRequest(StepId(f"{self._steps:020x}"), [], raw, raw))
+        return _Run(self, exchange, list(replies), cut).overtaken(raw, after)
+
     def step(
         self,
         body: bytes | dict[str, Any],
@@ -206,22 +224,30 @@ class Session:
         *,
         cut: Cut = whole,
         headers: Headers | None = None,
+        tighten_after: int | None = -1,
     ) -> Got:
         """Live through one step; the last reply is given again if there are more hops.
 
-        A reply can be made from the request that it answers.
+        A reply can be made from the request that it answers. A person may set plan once so many bytes have
+        gone to the client (None: before the answer's head).
         """
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         self._steps += 1
         request = StepRequest(StepId(f"{self._steps:020x}"), headers or [], raw, raw)
         exchange = Exchange(self.dialect, request)
-        return _Run(self, exchange, list(replies), cut).run()
+        return _Run(self, exchange, list(replies), cut, tighten_after).run()
 
 
 class _Run:
     def __init__(
-        self, session: Session, exchange: Exchange, replies: list[Answers], cut: Cut
+        self,
+        session: Session,
+        exchange: Exchange,
+        replies: list[Answers],
+        cut: Cut,
+        tighten_after: int | None = -1,
     ) -> None:
+        self.tighten_after = tighten_after
         self.session = session
         self.exchange = exchange
         self.replies = replies
@@ -232,10 +258,35 @@ class _Run:
 
     def run(self) -> Got:
         self.perform(self.exchange.begin(self.session.standing()))
+        return self.go_on()
+
+    def overtaken(self, asked: bytes, after: int | None) -> Got:
+        before = self.session.standing()
+        hop = self.reply_to(asked)
+        self.session.set_mode("plan")
+        self.perform(self.exchange.overtake(before, self.session.standing()))
+        if self.got.finish is not None:
+            return self.got
+        if after is None:
+            self.pieces = deque(self.cut(hop.body))
+            self.perform(self.exchange.upstream_head(hop.status, hop.headers))
+            return self.go_on()
+        self.got.head = SendHead(hop.status, hop.headers)
+        self.got.body = hop.body[:after]
+        passed = Passed()
+        for piece in self.cut(hop.body[:after]):
+            passed.add(piece)
+        self.pieces = deque(self.cut(hop.body[after:]))
+        self.perform(self.exchange.resume(hop.status, hop.headers, passed))
+        return self.go_on()
+
+    def go_on(self) -> Got:
         while self.got.finish is None:
             if self.hop is None:
                 raise AssertionError("the exchange waits for nothing")
-            if self.pieces:
+            if len(self.got.body) == self.tighten_after:
+                self.tighten()
+            elif self.pieces:
                 self.perform(self.exchange.upstream_data(self.pieces.popleft()))
             else:
                 error = UpstreamFailed("it broke off") if self.hop.broken else None
@@ -293,16 +344,27 @@ class _Run:
                 got.finish = effect
         return []
 
-    def call(self, effect: CallUpstream) -> list[Effect]:
-        self.got.requests.append(effect.body)
-        self.got.upstream_headers.append(effect.headers)
+    def tighten(self) -> None:
+        self.tighten_after = -1
+        self.session.set_mode("plan")
+        self.perform(self.exchange.tightened(self.session.standing()))
+
+    def reply_to(self, asked: bytes) -> Reply:
+        self.got.requests.append(asked)
         reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
-        reply = reply if isinstance(reply, Reply | bytes) else reply(effect.body)
+        reply = reply if isinstance(reply, Reply | bytes) else reply(asked)
         self.hop = reply if isinstance(reply, Reply) else Reply(reply)
-        if self.hop.status == 0:
+        return self.hop
+
+    def call(self, effect: CallUpstream) -> list[Effect]:
+        self.got.upstream_headers.append(effect.headers)
+        hop = self.reply_to(effect.body)
+        if hop.status == 0:
             return self.exchange.upstream_end(UpstreamFailed("no connection"))
-        self.pieces = deque(self.cut(self.hop.body))
-        return self.exchange.upstream_head(self.hop.status, self.hop.headers)
+        self.pieces = deque(self.cut(hop.body))
+        if self.tighten_after is None:
+            self.tighten()
+        return self.exchange.upstream_head(hop.status, hop.headers)
 
 
 # What upstreams send, in short.

@@ -16,7 +16,7 @@ from modegate.core.errors import BadRequest
 from modegate.core.events import AnswerMapped, NoticeGiven, TurnWithheld
 from modegate.core.gate import Offer
 from modegate.core.identify import lane
-from modegate.core.ids import Lane, StepId
+from modegate.core.ids import Lane, StepId, ToolName
 from modegate.core.policy import EXIT_TOOL
 from modegate.core.standing import Standing
 from modegate.core.text_calls import TextCalls, habit_of
@@ -137,6 +137,18 @@ class Asking:
     def declares_tools(self) -> bool:
         """Whether the agent offers its model any tool."""
         return bool(self._request.declares_tools)
+
+    @property
+    def readable(self) -> bool:
+        """Whether the request could be read: what cannot passes in the default mode alone."""
+        return self._request is not None
+
+    def unfiltered(self, before: Standing, now: Standing) -> Offer:
+        """Give what the model was shown of a request that went out as it came, and may use of it now."""
+        declared: frozenset[str] = self._request.declared
+        tools = (ToolName(name) for name in sorted(declared))
+        kept = tuple(name for name in tools if now.may_offer(name))
+        return Offer(before, kept, declared, texts=self._texts(now))
 
     def strays(self, standing: Standing) -> bool:
         """Tell whether the model could still call an exit tool, in the default mode: it once had one."""

@@ -20,6 +20,7 @@
     ├── Drained                   503  drained            the process ends
     ├── LogUnavailable            503  log_unavailable
     ├── Overloaded                503  overloaded         all steps together hold what they may
+    ├── Tightened                 503  tightened          a person set a mode while the answer was under way
     └── UpstreamFailed            502  upstream_failed    no answer, or one that broke off
         ├── UpstreamTimeout       504  upstream_timeout
         └── AnswerUnreadable      502  answer_unreadable  an answer that the gate cannot read
@@ -185,6 +186,16 @@ class Overloaded(ModegateError):
     status = 503
     code = "overloaded"
     retry_after = 5
+
+
+class Tightened(ModegateError):
+    """A person set a mode while an answer passed unread that cannot be read from its middle on (L8).
+
+    Agents send the request again, and then it is assembled and judged under the mode.
+    """
+
+    status = 503
+    code = "tightened"
 
 
 class UpstreamFailed(ModegateError):

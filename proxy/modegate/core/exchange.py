@@ -34,6 +34,7 @@ from modegate.core.encoding import BadEncoding, Decoder, UnknownEncoding, decode
 from modegate.core.errors import (
     AnswerUnreadable,
     ModegateError,
+    Tightened,
     UpstreamFailed,
     error_head,
     error_json,
@@ -42,6 +43,7 @@ from modegate.core.events import Event
 from modegate.core.gate import Ask, Gate
 from modegate.core.hop import HopAnswer, StreamedHop, WholeHop
 from modegate.core.mending import Mending
+from modegate.core.passed import Passed
 from modegate.core.standing import Standing, combine
 from modegate.core.text_gate import TextGate
 
@@ -64,6 +66,8 @@ class Exchange:
         self._writer = dialect.stream_writer()
         self._closing = Closing(dialect, step.step)
         self._relay = False
+        self._passed = Passed()
+        """What the client has got of an answer that is relayed."""
         self._head_sent = False
         self._over = False
         self._performed = (False, False)
@@ -109,14 +113,65 @@ class Exchange:
                 return self._mending.sending(self._asking.counted(self._standing))
             if self._relay:
                 return self._mending.sending(self._asking.untouched(self._standing))
-            self._gate = Gate(self._step.step, self._asking.call_ids)
-            self._closing.place = self._asking.place
-            self._closing.naming.kept = self._asking.kept
-            self._closing.naming.lane = self._asking.lane_with_tools
+            self._ready()
             told: list[Effect] = [] if self._asking.declares_tools else [Count("no_tools")]
             return [*told, *self._asking.moved_on(self._standing), *self._call(self._standing)]
         except ModegateError as error:
             return self._fail(error)
+
+    def overtake(self, before: Standing, now: Standing) -> list[Effect]:
+        """Take over a step that passed raw, as it began in the default mode: a person has set a mode (L8).
+
+        The head of its answer follows, or `resume` if the client has it.
+        """
+        self._begin_batch()
+        self._standing = before
+        try:
+            self._asking.read(now)
+            self._asking.restore({})
+            self._read_on(now)
+        except ModegateError as error:
+            return self._fail(error)
+        return []
+
+    def resume(self, status: int, lines: Headers, passed: Passed) -> list[Effect]:
+        """Read an answer from here on of which the client has the head, and what has passed."""
+        self._begin_batch()
+        self._head_sent = True
+        coding = headers.get_one(lines, b"content-encoding")
+        ok = 200 <= status < 300 and _is_stream(lines) and not coding
+        if self._over or not ok or passed.pieces is None:
+            return self._cut_off()
+        self._decoder = decoder(b"", MAX_DECODED, each=True)
+        reader, limits = self._dialect.stream_reader(strictly=False), self._now.policy.limits
+        texts = self._texts(limits.held)
+        hop = StreamedHop(reader, self._writer, limits, later=False, texts=texts)
+        try:
+            whole, begun = hop.overtake(passed.pieces)
+        except ModegateError:
+            return self._cut_off()
+        self._answer = hop
+        self._closing.begin_hop(hop)
+        if hop.over:
+            return self._advance()
+        judged = self._gate.judge(whole, self._offer, self._now)
+        if begun or judged.refused or judged.asks:
+            return self._cut_off()
+        self._events += judged.events
+        return self._advance()
+
+    def tightened(self, now: Standing) -> list[Effect]:
+        """Take that a person has set a mode: what passed unread until now is read from here on."""
+        self._begin_batch()
+        if self._over or self._step.counts:
+            return []
+        if self._relay and self._asking.readable:
+            self._read_on(now)
+            return self.resume(self._status, self._headers, self._passed) if self._head_sent else []
+        if self._relay or (isinstance(self._answer, StreamedHop) and self._answer.unread):
+            self._now = now
+            return self._cut_off()
+        return []
 
     def upstream_head(self, status: int, lines: Headers) -> list[Effect]:
         """Take the head of a hop's answer."""
@@ -136,6 +191,7 @@ class Exchange:
         coding = headers.get_one(lines, b"content-encoding") or b""
         if self._relay or 400 <= status < 600 or (self._lenient and (not ok or coding)):
             self._relay = True
+            self._status, self._headers = status, lines
             return self._send_head(status, lines)
         if not ok:
             # A client that follows a redirect would get an answer that nobody gates; one that knows no
@@ -179,6 +235,7 @@ class Exchange:
         if self._mending.complaint is not None:
             return [] if self._mending.complaint.take(data) else self._complained()
         if self._relay:
+            self._passed.add(data)
             return [SendBytes(data)]
         if self._answer is None or self._decoder is None:
             raise AssertionError("no answer is under way")
@@ -304,6 +361,36 @@ class Exchange:
         one = self._gate.refuse(ask.call, answer, ask.force, person=person, note=note)
         self._refused.append(one)
 
+    def _ready(self) -> None:
+        """Be ready to read an answer."""
+        self._gate = Gate(self._step.step, self._asking.call_ids)
+        self._closing.place = self._asking.place
+        self._closing.naming.kept = self._asking.kept
+        self._closing.naming.lane = self._asking.lane_with_tools
+
+    def _read_on(self, now: Standing) -> None:
+        """Read what nobody wanted to read when it was asked for."""
+        self._ready()
+        self._offer = self._asking.unfiltered(self._standing, now)
+        self._now, self._relay, self._default = now, False, False
+
+    def _cut_off(self) -> list[Effect]:
+        """End an answer that cannot be read from its middle on; what the agent sends again meets the mode."""
+        error = Tightened(
+            f"a person has set mode {self._now.label!r} for this session while this answer was under way, "
+            "so it was cut off; send the request again"
+        )
+        effects: list[Effect] = [Count("tightened")]
+        if not self._head_sent or (isinstance(self._answer, StreamedHop) and not self._torn):
+            return [*effects, *self._fail(error)]
+        return [*effects, StopUpstream(), *self._finish(error.code, broken=True)]
+
+    @property
+    def _torn(self) -> bool:
+        """Whether the client has only the beginning of a frame, so that no event can follow it."""
+        hop = self._answer
+        return isinstance(hop, StreamedHop) and (hop.torn or hop.unread)
+
     def _begin_batch(self) -> None:
         self._performed = (self._head_sent, self._over)
 
@@ -334,7 +421,8 @@ class Exchange:
         lines = headers.replace(lines, b"content-length", None)
         lines = headers.replace(lines, b"content-encoding", None)
         lines = lines if self._lenient else headers.as_utf8(lines)
-        return headers.replace(lines, b"x-modegate-mode", self._standing.label.encode())
+        mode = self._standing if self._standing.gated else self._now
+        return headers.replace(lines, b"x-modegate-mode", mode.label.encode())
 
     def _send_head(self, status: int, lines: Headers) -> list[Effect]:
         self._head_sent = True
@@ -345,6 +433,8 @@ class Exchange:
             raise AssertionError("no answer is under way")
         out = self._answer.advance()
         effects: list[Effect] = [SendBytes(out)] if out else []
+        if isinstance(self._answer, StreamedHop) and self._answer.over:
+            return [*effects, StopUpstream(), *self._finish("passed")]
         if self._answer.failure is not None:
             return [*effects, *self._unreadable(self._answer.failure)]
         if self._answer.doubt is not None or self._answer.to_judge():
@@ -427,6 +517,8 @@ class Exchange:
     def _fail(self, error: ModegateError) -> list[Effect]:
         """Refuse in the client's own format; nothing that is held goes out."""
         log = self._log(durable=False)
+        if self._head_sent and self._torn:
+            return [*log, StopUpstream(), *self._finish(error.code, broken=True)]
         if self._head_sent:
             body = self._writer.error(error)
             return [*log, SendBytes(body), StopUpstream(), *self._finish(error.code)]

@@ -13,11 +13,13 @@ from modegate.core.calls import Gathered
 from modegate.core.dialects.base import (
     ChoiceRead,
     Dialect,
+    Kind,
+    Part,
     StreamReader,
     StreamWriter,
     WholeAnswer,
 )
-from modegate.core.errors import AnswerUnreadable, ModegateError, TooLarge, bare
+from modegate.core.errors import AnswerUnreadable, ModegateError, Tightened, TooLarge, bare
 from modegate.core.hold import Hold
 from modegate.core.policy import Limits
 from modegate.core.sse import Frame, FrameReader
@@ -119,11 +121,20 @@ class StreamedHop:
         self._too_large: ModegateError | None = None
         self.failure: ModegateError | None = None
         self.doubt: ModegateError | None = None
+        self.torn = b""
+        """What the client has got, unread, of the frame that comes next."""
+        self.over = False
+        """The client has the answer's own end, as it came."""
 
     @property
     def choices(self) -> Mapping[int, ChoiceRead]:
         """What its choices have said."""
         return self._reader.choices
+
+    @property
+    def unread(self) -> bool:
+        """Whether the rest passes without being read, and no mode forbade it."""
+        return self._raw
 
     @property
     def usage(self) -> Mapping[str, Any] | None:
@@ -189,6 +200,35 @@ class StreamedHop:
             self.hold.defer = self.hold.defer or self._texts.refused
         return self._waiting[0] if self._waiting else None
 
+    def overtake(self, passed: Iterable[bytes]) -> tuple[list[Gathered], list[Gathered]]:
+        """Read what the client has got already; give the calls that it has whole, and those under way.
+
+        Raises:
+            AnswerUnreadable, TooLarge: it cannot be read, so that nobody knows what may follow it.
+        """
+        parts: list[Part] = []
+        for piece in passed:
+            for frame in self._frames.feed(piece):
+                _check(frame)
+                if self._texts is not None:
+                    self._texts.take(frame)
+                parts += self._reader.read(frame)
+                self._writer.seen(parts[-1])
+        self.torn = self._frames.begun
+        self.over = any(part.kind is Kind.DONE for part in parts)
+        ended = {id(call) for part in parts for call in part.ends}
+        whole: list[Gathered] = []
+        begun: list[Gathered] = []
+        for choice in self._reader.choices.values():
+            for call in choice.calls:
+                (whole if choice.finish or id(call) in ended else begun).append(call)
+        for call in (*whole, *begun, *(call for part in parts for call in part.calls)):
+            call.released = True
+        # Only for what the writer remembers: the client has these bytes.
+        self._writer.write(parts)
+        spoken = self._texts.passed() if self._texts is not None else []
+        return [*whole, *spoken], begun
+
     def end(self) -> None:
         """Take the end of the bytes."""
         rest = self._frames.finish()
@@ -203,17 +243,13 @@ class StreamedHop:
         # Each frame is written before the next is read: what it becomes depends on those in front of it.
         out = [self._writer.write(self.hold.advance())]
         try:
-            while (
-                self.hold.done is None
-                and not self.hold.to_judge()
-                and (frame := self._next_frame()) is not None
-            ):
-                if frame.odd:
-                    raise AnswerUnreadable(
-                        "the upstream sent a frame that clients could read in different ways"
-                    )
+            while not self._stops() and (frame := self._next_frame()) is not None:
+                _check(frame)
                 new = self._reader.read(frame if self._lenient else frame.checked())
                 self._writer.seen(new[0])
+                if self.torn:
+                    out.append(self._mend(new))
+                    continue
                 self._waiting.popleft()
                 self.hold.take(new)
                 out.append(self._writer.write(self.hold.advance()))
@@ -226,6 +262,28 @@ class StreamedHop:
         out.append(bytes(self._unread))
         self._unread.clear()
         return b"".join(out)
+
+    def _stops(self) -> bool:
+        """Tell whether no frame is read now: the answer is over, or calls must be judged first."""
+        return self.over or self.hold.done is not None or bool(self.hold.to_judge())
+
+    def _mend(self, parts: list[Part]) -> bytes:
+        """Let the rest of a frame pass of which the client has the beginning: it must hold no call."""
+        if any(part.kind is Kind.CALL for part in parts) or any(
+            call.released is None for one in self.choices.values() for call in one.calls
+        ):
+            raise Tightened("the client has the beginning of a call that was not judged")
+        self._writer.write(parts)
+        frame = self._waiting.popleft().checked()
+        if frame.raw.startswith(self.torn):
+            rest = frame.raw[len(self.torn) :]
+        elif frame.data is None:
+            rest = b"\n\n"  # the end of a comment, which says nothing but could hide something
+        else:
+            raise Tightened("the client has the beginning of a frame that must be another")
+        self.torn = b""
+        self.over = any(part.kind is Kind.DONE for part in parts)
+        return rest
 
     def _check_end(self) -> None:
         if self._raw:
@@ -255,6 +313,13 @@ class StreamedHop:
     def holding(self) -> bool:
         """Whether something is held back."""
         return self.hold.holding or (self._texts is not None and self._texts.holding)
+
+
+def _check(frame: Frame) -> None:
+    if frame.odd:
+        raise AnswerUnreadable(
+            "the upstream sent a frame that clients could read in different ways"
+        )
 
 
 class WholeHop:

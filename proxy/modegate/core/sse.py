@@ -84,6 +84,11 @@ class FrameReader:
         self._check(len(buffer))
 
     @property
+    def begun(self) -> bytes:
+        """What has come of a frame that has not ended yet."""
+        return bytes(self._buffer)
+
+    @property
     def waiting(self) -> int:
         """Bytes of a frame that has not ended yet."""
         return len(self._buffer)

@@ -164,6 +164,12 @@ class TextGate:
         for stream in self._streams.values():
             self._end(stream)
 
+    def passed(self) -> list[Gathered]:
+        """Take that the client has got all frames so far; give the calls that it has whole."""
+        self._queue.clear()
+        self._size = 0
+        return self.to_judge()
+
     def ready(self) -> Iterator[Frame]:
         """Give the frames that may be read on.
 

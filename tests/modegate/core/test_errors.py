@@ -29,6 +29,7 @@ STATUSES: dict[type[ModegateError], tuple[int, str]] = {
     errors.LevelNeeded: (403, "level_needed"),
     errors.UpgradeRequired: (426, "upgrade_required"),
     errors.LogUnavailable: (503, "log_unavailable"),
+    errors.Tightened: (503, "tightened"),
     errors.UpstreamFailed: (502, "upstream_failed"),
     errors.UpstreamTimeout: (504, "upstream_timeout"),
     errors.AnswerUnreadable: (502, "answer_unreadable"),
