@@ -37,16 +37,12 @@ def _no_number(text: str) -> NoReturn:
     raise ValueError(text)
 
 
-def _read(text: str) -> Any:
-    return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number)
-
-
 def parse_arguments(text: str) -> dict[str, Any] | None:
     """Read a call's arguments; None unless they are a JSON object without duplicate keys."""
     try:
         # The strict decoder first: it takes neither half a character nor a number that is out of range.
         msgspec.json.decode(text.encode())
-        value = _read(text)
+        value = json.loads(text, object_pairs_hook=_unique)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
@@ -56,11 +52,12 @@ def trouble(text: str) -> str:
     """Say why arguments cannot be read, to the model; empty where they can."""
     if parse_arguments(text) is not None:
         return ""
-    data = text.encode("utf-8", "surrogatepass")
-    if has_half(text) or without_lone_surrogates(data) != data:
+    if has_half(text) or _escapes_half(text):
         return HALF
     try:
-        value = _read(text)
+        value = json.loads(
+            text, object_pairs_hook=_unique, parse_constant=_no_number, parse_int=float
+        )
     except _DuplicateKeyError:
         return "its arguments have one key twice"
     except (ValueError, RecursionError):
@@ -68,6 +65,14 @@ def trouble(text: str) -> str:
     if isinstance(value, dict):
         return "its arguments hold a number that is out of range"
     return "its arguments are not one JSON object"
+
+
+def _escapes_half(text: str) -> bool:
+    data = text.encode()
+    try:
+        return without_lone_surrogates(data) != data
+    except ValueError:
+        return True  # more of them than are counted
 
 
 def spelling(key: str) -> str:

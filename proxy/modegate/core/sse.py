@@ -26,9 +26,15 @@ _BOM = b"\xef\xbb\xbf"
 # is one byte), and look for `data:` at more places than their beginning.
 _NO_DATA = rb"(?!.*(?i:data))"
 _PLAIN_LINE = re.compile(_NO_DATA + rb"(?:id: ?[\w.:/+=@-]{0,256}|retry: ?[0-9]{1,9})")
-_PLAIN_NAME = re.compile(_NO_DATA + rb"[\w.:/-]{0,128}")
+_PLAIN_NAME = re.compile(rb"[\w./-]{0,128}")
 _OTHER_FIELD = re.compile(_NO_DATA + rb"[\w-]{1,64}(?:: ?[\w .:/+=@-]{0,256})?")
 """A field that the standard has not, and that no reader could take for data: it is left out."""
+
+_USUAL = re.compile(rb"event: ?([\w./-]{0,128})\ndata: ?([^\r\n]*+)\n\n")
+"""The form of almost all frames that have a name."""
+
+_LINE_END_OF_SOME = re.compile(b"\xe2\x80[\xa8\xa9]|\xc2\x85")
+"""U+2028, U+2029 and U+0085: a client that cuts there loses what stands in the frame."""
 
 BLANK = b" \t\n"
 """What may stand around the JSON of a frame; at a form feed, some clients would cut the line."""
@@ -49,8 +55,15 @@ class Frame:
     """The bytes without what a reader of its own kind could take for data, where these are others."""
 
     def checked(self) -> Frame:
-        """Give the frame as it may go to a client that the gate protects."""
-        return self if self.safe is None else replace(self, raw=self.safe, safe=None)
+        """Give the frame as it may go to a client that the gate protects.
+
+        What ends a line for some clients alone stands in it as an escape, which says the same in JSON.
+        """
+        if self.safe is None and not _LINE_END_OF_SOME.search(self.raw):
+            return self
+        raw = _LINE_END_OF_SOME.sub(_escape, self.raw if self.safe is None else self.safe)
+        data = None if self.data is None else _LINE_END_OF_SOME.sub(_escape, self.data)
+        return replace(self, raw=raw, data=data, safe=None)
 
 
 class FrameReader:
@@ -115,6 +128,8 @@ class FrameReader:
             text = raw.removeprefix(_BOM)
         if text.startswith(b"data: ") and text.find(b"\n") == len(text) - 2 and b"\r" not in text:
             return Frame(raw, text[6:-2])
+        if (usual := _USUAL.fullmatch(text)) is not None:
+            return Frame(raw, usual[2], usual[1])
         return parse(raw, text)
 
 
@@ -148,6 +163,10 @@ def parse(raw: bytes, text: bytes) -> Frame:
     odd = odd or len([line for line in data if line.strip()]) > 1
     left = b"".join(safe)
     return Frame(raw, b"\n".join(data) if data else None, event, odd, None if left == raw else left)
+
+
+def _escape(match: re.Match[bytes]) -> bytes:
+    return b"\\u%04x" % ord(match[0].decode())
 
 
 DONE = b"[DONE]"

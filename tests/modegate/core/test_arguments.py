@@ -99,6 +99,8 @@ def test_deep_arguments_are_looked_through() -> None:
         ('{"a":"\ud83d"}', "half of a character"),
         ('{"a":"\\\\ud83d"}', ""),
         ('{"a":"\\ud83d\\ude00"}', ""),
+        ('{"a":' + "9" * 5000 + "}", "a number that is out of range"),
+        ('{"a":"' + "\\ud83d" * 100_001 + '"}', "half of a character"),
         ('{"a":' * 3000 + "1" + "}" * 3000, "not one JSON object"),
     ],
 )

@@ -27,6 +27,7 @@ from support.apis import (
     custom,
     function,
     step,
+    written,
 )
 from support.playbook import Reply, Session, answer, bytewise, chunk, cut_at, said, stream, whole
 
@@ -415,3 +416,23 @@ def test_s7_what_could_be_a_second_tool_still_does(api: str) -> None:
     for more in others:
         body = {**asked, "stream": False, "tools": [{**tool, **more} for tool in asked["tools"]]}
         assert "tools" not in APIS[api][2]().step(body, [FINE[api][False]]).upstream
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_h13_a_call_with_a_line_separator_arrives_whole_for_clients_that_cut_there(
+    api: str,
+) -> None:
+    arguments = '{"a":"\u2028\u2029\x85"}'
+    reply = written(APIS[api][0](APIS[api][1]("read", arguments), streamed=True))
+    body = raw_signs(reply.body)
+    assert len(body.decode().splitlines()) > len(body.split(b"\n"))
+    got = APIS[api][2]().step({**APIS[api][3], "stream": True}, [body])
+    assert got.body.decode().splitlines() == got.body.decode().split("\n")[:-1]
+    assert raw_signs(got.body) == body
+
+
+def raw_signs(body: bytes) -> bytes:
+    """Give a stream with these signs as they are, and not escaped."""
+    for sign in "\u2028\u2029\x85":
+        body = body.replace(json.dumps(sign)[1:-1].encode(), sign.encode())
+    return body

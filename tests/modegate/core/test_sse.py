@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable
 
@@ -214,3 +215,18 @@ def test_h13_what_stands_beside_the_data_says_nothing(line: bytes, end: bytes) -
             assert not frame.odd
             assert sent.data == frame.data
             assert sent.raw.removeprefix(b":").strip() in (b"", b"data: {}")
+
+
+@pytest.mark.parametrize("sign", ["\u2028", "\u2029", "\x85"])
+def test_h13_what_ends_a_line_for_some_clients_is_escaped(sign: str) -> None:
+    """A client that cuts there would lose the frame, and with it a piece of a call's arguments."""
+    text = f"a{sign}b …x\u2027"
+    data = json.dumps({"x": text}, ensure_ascii=False).encode()
+    for body in (b"data: " + data + b"\n\n", b"event: e\ndata: " + data + b"\n\n: x\n\n"):
+        (frame, *_) = read([body])
+        sent = frame.checked()
+        assert frame.raw.decode().splitlines() != frame.raw.decode().split("\n")[:-1]
+        assert sent.raw.decode().splitlines() == sent.raw.decode().split("\n")[:-1]
+        assert sent.data is not None
+        assert sent.raw.endswith(b"data: " + sent.data + b"\n\n")
+        assert json.loads(sent.data) == {"x": text}

@@ -26,6 +26,9 @@ _NUMBER = re.compile(
 )
 """A string, which stays, or a number."""
 
+MAX_DIGITS = 4_000
+"""Of a number that is read; the decoder takes about as many."""
+
 _MINUS_ZERO = re.compile(rb"[\s:,\[]-0[\s,\]}]")
 """What may be one: some programs read it as a whole number, some as a fraction, some not at all."""
 
@@ -62,7 +65,9 @@ def _decode_tamed(text: bytes) -> Any:
 
 
 def _tame(match: re.Match[bytes]) -> bytes:
-    return match[0] if match[1] or math.isfinite(float(match[0])) else b"0.0"
+    if match[1]:
+        return match[0]
+    return match[0] if len(match[0]) < MAX_DIGITS and math.isfinite(float(match[0])) else b"0.0"
 
 
 def check_objects(data: bytes, look: Callable[[dict[str, Any]], None] | None = None) -> None:
@@ -99,8 +104,17 @@ def exactly(data: bytes, value: dict[str, Any]) -> dict[str, Any]:
     """Give an object again as JavaScript has it: with halves of characters, which `value` lacks.
 
     Only a call's arguments are taken from it, as such text cannot be encoded.
+
+    Raises:
+        AnswerUnreadable: it cannot be read so.
     """
-    return value if without_lone_surrogates(data) == data else json.loads(data)
+    if without_lone_surrogates(data) == data:
+        return value
+    try:
+        found: dict[str, Any] = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise AnswerUnreadable(f"the upstream sent what is not JSON: {error}") from error
+    return found
 
 
 def objects_in(value: dict[str, Any], key: str, most: int) -> list[dict[str, Any]]:

@@ -24,6 +24,11 @@ class ChatFrame:
     choices: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
 
+    def exact_pieces(self, at: int) -> list[tuple[str, dict[str, Any]]]:
+        """Give the pieces of calls of a choice, with halves of characters as they are."""
+        _, choice = answer.choices_of(exactly(self.data, self.value))[at]
+        return pieces.pieces_of(answer.body_of(choice))
+
 
 @dataclass(slots=True)
 class _Routes:
@@ -68,21 +73,18 @@ class ChatStreamReader:
         chat.choices = answer.choices_of(value)
         if not chat.choices:
             return _sole(chat, Kind.TAIL if usage else Kind.LIVE)
-        exact = answer.choices_of(exactly(data, value))
-        for (index, choice), (_, as_it_is) in zip(chat.choices, exact, strict=True):
-            self._read_choice(chat, index, choice, as_it_is)
+        for at, (index, choice) in enumerate(chat.choices):
+            self._read_choice(chat, index, choice, at)
         return chat.parts
 
-    def _read_choice(
-        self, frame: ChatFrame, index: int, choice: dict[str, Any], exact: dict[str, Any]
-    ) -> None:
+    def _read_choice(self, frame: ChatFrame, index: int, choice: dict[str, Any], at: int) -> None:
         read = self.choices.setdefault(index, ChoiceRead())
         if len(self.choices) > answer.MAX_CALLS:
             raise AnswerUnreadable(f"the upstream sent over {answer.MAX_CALLS} choices")
         body = answer.body_of(choice)
         found = pieces.pieces_of(body)
         finish = answer.finish_of(choice)
-        as_it_is = pieces.pieces_of(answer.body_of(exact)) if found else ()
+        as_it_is = frame.exact_pieces(at) if found else ()
         calls = tuple(
             self._gather(index, read, kind, piece, one)
             for (kind, piece), (_, one) in zip(found, as_it_is, strict=True)
