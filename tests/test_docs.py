@@ -23,7 +23,7 @@ from modegate.server.approvals import Approvals
 from modegate.server.clock import Clock
 from modegate.server.control import Control, Folds, PolicySource
 from modegate.server.eventlog import EventLog
-from modegate.server.metrics import Metrics
+from modegate.server.metrics import Metrics, Watched
 from modegate.server.settings import Settings
 
 ROOT = Path(__file__).parents[1]
@@ -94,7 +94,14 @@ def test_every_command_has_a_row(name: str) -> None:
 def metric_names() -> list[str]:
     metrics = Metrics()
     metrics.watch(
-        lost=lambda: 0, generation=lambda: 1, problems=lambda: 0, tasks=lambda: 0, held=lambda: 0
+        Watched(
+            lost=lambda: 0,
+            generation=lambda: 1,
+            problems=lambda: 0,
+            tasks=lambda: 0,
+            held=lambda: 0,
+            policy=lambda: "abc",
+        )
     )
     found: list[Metric] = list(metrics.registry.collect())
     own = [metric for metric in found if metric.name.startswith("modegate_")]

@@ -33,7 +33,7 @@ control:
     - {name: careful, env: CAREFUL, level: tighten}
     - {name: phone, env: PHONE, level: full, tenants: [local, team]}
 """
-SECRETS = {"looker": "s-looker", "careful": "s-careful", "phone": "s-phone"}
+SECRETS = {name: f"secret-0123456789-{name}" for name in ("looker", "careful", "phone")}
 
 
 @pytest.fixture

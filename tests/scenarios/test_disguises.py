@@ -79,9 +79,7 @@ async def test_h18_the_control_token_goes_to_no_upstream(
     assert b"control_token_sent" in answer
     assert up.requests == []
     told = [
-        one.getMessage()
-        for one in caplog.records
-        if "came with a model request" in one.getMessage()
+        one.getMessage() for one in caplog.records if "carries control token" in one.getMessage()
     ]
     assert told
     assert TOKEN not in caplog.text

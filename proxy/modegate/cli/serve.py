@@ -57,6 +57,7 @@ def serve(**given: Any) -> None:
               modegate serve --upstream http://localhost:11434/v1
               MODEGATE_LOG=redis://localhost modegate serve --policies policies.yaml
     """
+    from modegate.server.logs import say
     from modegate.server.process import run
     from modegate.server.serving import StartFailed, TaskDied
     from modegate_acp.endpoint import build
@@ -69,8 +70,8 @@ def serve(**given: Any) -> None:
             click.echo(f"Error: setting {problem}", err=True)
         raise click.exceptions.Exit(2) from error
     except StartFailed as error:
-        for line in error.lines:
-            click.echo(line, err=True)
+        say(*error.lines)
         raise click.exceptions.Exit(error.exit_code) from error
     except TaskDied as error:
-        raise click.ClickException(str(error)) from error
+        say(f"Error: {error}")
+        raise click.exceptions.Exit(1) from error

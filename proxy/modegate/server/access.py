@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import ipaddress
 import logging
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -23,6 +24,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from modegate.core.ids import Tenant
 from modegate.core.levels import Control, Level, Token
 from modegate.core.policy_control import OWN_TOKEN
+from modegate.server.clock import Clock, SystemClock
+from modegate.server.token_file import weakness
 
 GRANT = "modegate.grant"
 """Where a scope holds the `Grant` of its request, once the guard let it through."""
@@ -32,6 +35,9 @@ WILDCARDS = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- compared with, not bou
 
 _CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key"})
 """Lines in which agents send their key."""
+
+REFUSALS_S = 1.0
+"""Seconds between two log lines of refused requests."""
 
 logger = logging.getLogger(__name__)
 
@@ -80,8 +86,18 @@ class _Policies(Protocol):
 class Access:
     """Which token may do what: the process's own, and those of the policy as it is now."""
 
-    def __init__(self, token: str, policies: _Policies, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        token: str,
+        policies: _Policies,
+        environ: Mapping[str, str],
+        *,
+        clock: Clock | None = None,
+    ) -> None:
         """Take the process's own token, which may do everything, and where the others' secrets are."""
+        self._clock = clock or SystemClock()
+        self._told_at = -math.inf
+        self._untold = 0
         self._own = _digest(token)
         self._policies = policies
         self._environ = environ
@@ -122,6 +138,17 @@ class Access:
             if why
         ]
 
+    def refused(self, scope: Scope, why: str) -> None:
+        """Warn in the log of a request that got nowhere; bounded, so that nobody fills a disk."""
+        now = self._clock.monotonic()
+        if now - self._told_at < REFUSALS_S:
+            self._untold += 1
+            return
+        more = f"; {self._untold} more since the last such line" if self._untold else ""
+        client = (scope.get("client") or ("unknown",))[0]
+        logger.warning("refused %s from %s: %s%s", scope["path"][:100], client, why, more)
+        self._told_at, self._untold = now, 0
+
     def report(self) -> None:
         """Warn of them in the log; for the start and for each new policy."""
         for warning in self.warnings():
@@ -144,8 +171,8 @@ class Access:
 def _unusable(secret: str, *, shared: bool) -> str:
     if not secret:
         return "its variable is not set"
-    if not (secret.isascii() and secret.isprintable() and " " not in secret):
-        return "its secret must be printable ASCII without spaces"
+    if why := weakness(secret):
+        return f"its secret {why}"
     return "another token has the same secret" if shared else ""
 
 
@@ -218,7 +245,7 @@ def unauthorized() -> JSONResponse:
 
 
 class Guard:
-    """Lets a request through with its grant, or answers it with 401 or 403."""
+    """Lets a request through with its grant, or answers it with 401 or 403, and says so in the log."""
 
     def __init__(self, app: ASGIApp, *, access: Access, sites: Sites) -> None:
         """Wrap `app`."""
@@ -230,10 +257,14 @@ class Guard:
         """Check where the request was sent, where it came from, and the token, in this order."""
         headers = Headers(scope=scope)
         refusal = self._sites.refusal(headers)
-        grant = self._access.grant(bearer(headers))
+        why = "under another name, or by another site"
+        token = bearer(headers)
+        grant = self._access.grant(token)
         if refusal is None and grant is None:
             refusal = unauthorized()
+            why = "a token that nobody has" if token else "no token"
         if refusal is not None:
+            self._access.refused(scope, why)
             await refusal(scope, receive, send)
         else:
             await self._app({**scope, GRANT: grant}, receive, send)

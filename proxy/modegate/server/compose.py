@@ -30,7 +30,7 @@ from modegate.server.eventlog_open import open_log
 from modegate.server.extension import Extend, Extension, Shared
 from modegate.server.folds import Folds
 from modegate.server.memory import Memory
-from modegate.server.metrics import Metrics
+from modegate.server.metrics import Metrics, Watched
 from modegate.server.mode_setter import ModeSetter
 from modegate.server.policies import Policies
 from modegate.server.printable import problem_line
@@ -44,7 +44,7 @@ from modegate.server.sessions import Sessions
 from modegate.server.settings import Settings
 from modegate.server.step import Reach
 from modegate.server.thinking import Thinking
-from modegate.server.token_file import ensure_token
+from modegate.server.token_file import ensure_token, weakness
 from modegate.server.upstream import Upstream
 from modegate.server.upstream_http import HttpUpstream
 from modegate.server.upstream_scripted import ScriptedUpstream
@@ -93,7 +93,7 @@ async def compose(
     clock, metrics = SystemClock(), Metrics(workers=settings.workers > 1)
     policies = _policies(settings.policies, clock)
     token = settings.control_token or _stored_token(settings.state_dir)
-    access = Access(token, policies, os.environ)
+    access = Access(token, policies, os.environ, clock=clock)
     access.report()
     policies.on_change.append(lambda _: access.report())
     async with AsyncExitStack() as stack:
@@ -113,11 +113,14 @@ async def compose(
         messages, responses = MessagesDialect(), ResponsesDialect()
         policies.on_failure.append(lambda _: metrics.reload_failures.inc())
         metrics.watch(
-            lost=lambda: recorder.lost,
-            generation=lambda: policies.status.generation,
-            problems=lambda: len(policies.status.problems),
-            tasks=lambda: len(asyncio.all_tasks()),
-            held=lambda: memory.held,
+            Watched(
+                lost=lambda: recorder.lost,
+                generation=lambda: policies.status.generation,
+                problems=lambda: len(policies.status.problems),
+                tasks=lambda: len(asyncio.all_tasks()),
+                held=lambda: memory.held,
+                policy=lambda: policies.current.hash,
+            )
         )
         sites = Sites(hosts=settings.hosts, bound=settings.host)
         people = Sites(hosts=settings.hosts, bound=settings.control_host or settings.host)
@@ -195,12 +198,18 @@ def _lines(path: Path, problems: tuple[Problem, ...]) -> list[str]:
 
 def _stored_token(state_dir: Path) -> str:
     try:
-        return ensure_token(state_dir)
+        token = ensure_token(state_dir)
     except OSError as error:
         raise StartFailed(
             f"Error: no control token can be kept in {state_dir}: {error.strerror or error}; "
             "set MODEGATE_STATE_DIR or MODEGATE_CONTROL_TOKEN"
         ) from error
+    if why := weakness(token):
+        raise StartFailed(
+            f"Error: the control token in {state_dir} {why}; without the file one is made",
+            exit_code=2,
+        )
+    return token
 
 
 def _adopt(path: Path, policies: Policies, upstreams: Upstreams) -> None:

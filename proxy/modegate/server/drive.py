@@ -115,7 +115,8 @@ class Drive:
             raise AssertionError("the exchange waits for nothing and is not over")
         chunks = self._chunks
         try:
-            chunk = await anext(chunks)
+            with self._out.report.elsewhere():
+                chunk = await anext(chunks)
         except StopAsyncIteration:
             return await self._perform(await self._decide(self._exchange.upstream_end))
         except UpstreamFailed as error:
@@ -210,9 +211,10 @@ class Drive:
         self._out.report.sent()
         out = self._out
         try:
-            self._answer = await out.upstream.send(
-                UpstreamRequest(out.method, out.target, effect.headers, effect.body)
-            )
+            with out.report.elsewhere():
+                self._answer = await out.upstream.send(
+                    UpstreamRequest(out.method, out.target, effect.headers, effect.body)
+                )
         except UpstreamFailed as error:
             return self._exchange.upstream_end(error)
         self._out.report.answered()
@@ -234,13 +236,14 @@ class Drive:
             approval = await out.approvals.ask(out.key, asked, mode_seq=effect.mode_seq)
             name = approval.asked.id
             if approval.waited_for:
-                approval = await out.approvals.wait(
-                    out.key,
-                    name,
-                    streamed=bool(effect.keepalive),
-                    keepalive=keepalive if effect.keepalive else None,
-                    draining=out.draining,
-                )
+                with out.report.elsewhere():
+                    approval = await out.approvals.wait(
+                        out.key,
+                        name,
+                        streamed=bool(effect.keepalive),
+                        keepalive=keepalive if effect.keepalive else None,
+                        draining=out.draining,
+                    )
         except asyncio.CancelledError:
             await asyncio.shield(out.approvals.abandon(out.key, name))
             raise

@@ -103,6 +103,11 @@ class Folds:
             # It may have landed without being told to the feed.
             self._slots.pop(key, None)
             raise
+        for entry in entries:
+            if isinstance(entry.event, ModeSet) and entry.by.startswith("person:"):
+                logger.info(
+                    "session %s: mode %r set by %s", key.session, entry.event.mode, entry.by
+                )
         slot = self._slots.get(key)
         if slot and slot.state and slot.state.seq == last - len(entries):
             first = last - len(entries) + 1

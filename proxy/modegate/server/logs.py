@@ -59,6 +59,22 @@ def _not_about_websockets(record: logging.LogRecord) -> bool:
     return not str(record.msg).startswith(("Unsupported upgrade", "No supported WebSocket"))
 
 
+def say(*lines: str) -> None:
+    """Tell the operator what the process begins or fails with, at every level: as it stands, or as JSON."""
+    for line in lines:
+        say_fields(line, {"message": line})
+
+
+def say_fields(text: str, fields: dict[str, str]) -> None:
+    """Tell this text, or the fields in its place where messages are JSON."""
+    formatters = [handler.formatter for handler in logging.getLogger().handlers]
+    if any(isinstance(one, JsonFormatter) for one in formatters):
+        record = logging.makeLogRecord({"name": "modegate", "levelname": "INFO", "fields": fields})
+        text = JsonFormatter().format(record)
+    sys.stderr.write(text.rstrip("\n") + "\n")
+    sys.stderr.flush()
+
+
 def configure(level: LogLevel, log_format: LogFormat) -> None:
     """Send every logger's messages to stderr; called once, before anything else starts."""
     handler = logging.StreamHandler(sys.stderr)

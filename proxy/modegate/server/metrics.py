@@ -8,6 +8,7 @@ that no client can make the page grow.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from prometheus_client import (
@@ -29,6 +30,18 @@ MAX_TOOLS = 200
 FAST = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1.0)
 SLOW = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 600.0)
 """Seconds: of our own work, and of what a model or a person takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """What others know by themselves; each is asked whenever the page is read."""
+
+    lost: Callable[[], int]
+    policy: Callable[[], str]
+    generation: Callable[[], int]
+    problems: Callable[[], int]
+    tasks: Callable[[], int]
+    held: Callable[[], int]
 
 
 class Metrics:
@@ -117,17 +130,9 @@ class Metrics:
                 tool = "other"
         self.verdicts.labels(mode, tool, verdict).inc()
 
-    def watch(
-        self,
-        *,
-        lost: Callable[[], int],
-        generation: Callable[[], int],
-        problems: Callable[[], int],
-        tasks: Callable[[], int],
-        held: Callable[[], int],
-    ) -> None:
+    def watch(self, watched: Watched) -> None:
         """Read what others count by themselves whenever the page is read."""
-        self.registry.register(_Elsewhere(lost, generation, problems, tasks, held))
+        self.registry.register(_Elsewhere(watched))
 
     def page(self) -> tuple[bytes, str]:
         """Give the page and its content type; of several workers what they all have counted."""
@@ -138,43 +143,39 @@ class Metrics:
 
 
 class _Elsewhere(Collector):
-    def __init__(
-        self,
-        lost: Callable[[], int],
-        generation: Callable[[], int],
-        problems: Callable[[], int],
-        tasks: Callable[[], int],
-        held: Callable[[], int],
-    ) -> None:
-        self._held = held
-        self._lost = lost
-        self._generation = generation
-        self._problems = problems
-        self._tasks = tasks
+    def __init__(self, watched: Watched) -> None:
+        self._watched = watched
 
     def collect(self) -> Iterator[Metric]:
         yield CounterMetricFamily(
             "modegate_recorder_lost",
             "Events that were not written to the log; no rule depends on any of them.",
-            self._lost(),
+            self._watched.lost(),
         )
+        info = GaugeMetricFamily(
+            "modegate_policy_info",
+            "1, for the hash of the policy in force; processes that have the same file have the same.",
+            labels=["hash"],
+        )
+        info.add_metric([self._watched.policy()], 1)
+        yield info
         yield GaugeMetricFamily(
             "modegate_policy_generation",
             "How many policies have been in force since the start.",
-            self._generation(),
+            self._watched.generation(),
         )
         yield GaugeMetricFamily(
             "modegate_policy_problems",
             "Problems of the policies file as it is now; above 0 an older policy is in force.",
-            self._problems(),
+            self._watched.problems(),
         )
         yield GaugeMetricFamily(
             "modegate_tasks",
             "What the process is doing at once; a number that only grows is a leak.",
-            self._tasks(),
+            self._watched.tasks(),
         )
         yield GaugeMetricFamily(
             "modegate_held_bytes",
             "Bytes of requests and answers that steps hold now; at `limits.memory` new ones are refused.",
-            self._held(),
+            self._watched.held(),
         )

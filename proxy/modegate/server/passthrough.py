@@ -23,7 +23,8 @@ async def pass_through(
         UpstreamFailed: there was no answer at all.
     """
     report.sent()
-    answer = await upstream.send(request)
+    with report.elsewhere():
+        answer = await upstream.send(request)
     report.answered()
     try:
         await send(

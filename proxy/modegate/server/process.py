@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -146,8 +145,8 @@ async def _serve(settings: Settings, addresses: Addresses, acp: Extend | None) -
 async def _tell(settings: Settings, addresses: Addresses, composed: Composed) -> None:
     if os.environ.get(WORKER, "1") == "1":
         ports = (addresses.port, addresses.control_port or addresses.port)
-        sys.stderr.write(banner(settings, ports, composed.policies))
-        sys.stderr.flush()
+        told = facts(settings, ports, composed.policies)
+        logs.say_fields(banner(told), {"event": "started", **told})
         if settings.host in WILDCARDS:
             logger.warning("everyone who reaches port %d can send requests here", addresses.port)
     try:
@@ -156,13 +155,14 @@ async def _tell(settings: Settings, addresses: Addresses, composed: Composed) ->
         logger.warning("the log does not answer yet, so no request is served: %s", error)
 
 
-def banner(settings: Settings, ports: tuple[int, int], policies: Policies) -> str:
+def facts(settings: Settings, ports: tuple[int, int], policies: Policies) -> dict[str, str]:
     """Give what an operator needs to know at the start; `ports` are those of agents and of control."""
     base = _base(settings.host, ports[0])
     control = _base(settings.control_host or settings.host, ports[1])
     modes = ", ".join(policies.current.modes) or "none"
     token = "MODEGATE_CONTROL_TOKEN" if settings.control_token else settings.state_dir / TOKEN_FILE
     rows = {
+        "modegate": f"{__version__} on {base}",
         "agents": f"{base}/s/SESSION/v1 (as base URL; Anthropic clients: {base}/s/SESSION)",
         "control": f"{control}/control/v1 (token in {token})",
         "acp": f"{control}/acp (the same token; or start `modegate acp` from an editor)",
@@ -172,8 +172,14 @@ def banner(settings: Settings, ports: tuple[int, int], policies: Policies) -> st
     }
     if settings.workers > 1:
         rows["workers"] = str(settings.workers)
-    lines = [f"modegate {__version__} on {base}"]
-    lines += [printable(f"  {name:<9} {text}") for name, text in rows.items()]
+    return rows
+
+
+def banner(told: dict[str, str]) -> str:
+    """Give it as lines for people."""
+    first, *rest = told.items()
+    lines = [" ".join(first)]
+    lines += [printable(f"  {name:<9} {text}") for name, text in rest]
     return "\n".join(lines) + "\n"
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from modegate.core.events import CallJudged
@@ -39,8 +41,10 @@ class Report:
     held: float = 0.0
     """Seconds for which some call was held back."""
     _began: float = 0.0
-    _sent: float = 0.0
-    _answered: float = 0.0
+    _has_answer: bool = False
+    _left: float = 0.0
+    _elsewhere: float = 0.0
+    """Seconds until the first byte in which others were waited for."""
     _first: float = 0.0
     _holding_since: float = 0.0
 
@@ -51,16 +55,34 @@ class Report:
     def sent(self) -> None:
         """A request goes upstream."""
         self.hops += 1
-        self._sent = self._sent or self.clock.monotonic()
 
     def answered(self) -> None:
         """The head of an upstream's answer is here."""
-        self._answered = self._answered or self.clock.monotonic()
+        self._has_answer = True
+
+    @contextmanager
+    def elsewhere(self) -> Iterator[None]:
+        """Wait for others meanwhile: the upstream, the client's body, or a person."""
+        if self._first or self._left:
+            yield
+            return
+        self._left = self.clock.monotonic()
+        try:
+            yield
+        finally:
+            self._back()
+
+    def _back(self) -> None:
+        if self._left:
+            self._elsewhere += self.clock.monotonic() - self._left
+            self._left = 0.0
 
     def told(self, status: int) -> None:
         """The head of the client's answer goes."""
         self.status = status
-        self._first = self._first or self.clock.monotonic()
+        if not self._first:
+            self._back()
+            self._first = self.clock.monotonic()
 
     def judged(self, event: CallJudged) -> None:
         """A call has its verdict."""
@@ -91,9 +113,9 @@ class Report:
 
     def _added(self) -> float | None:
         """Give the seconds that modegate itself took until the first byte; None without an answer."""
-        if not (self._sent and self._answered and self._first):
+        if not (self._has_answer and self._first):
             return None
-        return (self._sent - self._began) + max(0.0, self._first - self._answered)
+        return self._first - self._began - self._elsewhere
 
     def _fields(self, added: float | None) -> dict[str, object]:
         milliseconds = {

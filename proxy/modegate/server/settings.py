@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Literal, get_args
 from urllib.parse import urlsplit
 
+from modegate.server.token_file import weakness
+
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["console", "json"]
 
@@ -159,9 +161,8 @@ def _outside_problems(settings: Settings) -> Iterator[str]:
     if settings.upstream is not None and (problem := _upstream_problem(settings.upstream)):
         yield f"upstream: {problem}"
     token = settings.control_token
-    if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
-        # The token itself is not shown: this line ends up in logs.
-        yield "control_token: must be printable ASCII without spaces"
+    if token is not None and (why := weakness(token)):
+        yield f"control_token: {why}"
     for host in settings.hosts:
         if not host or "/" in host:
             yield f"hosts: {host!r} is not a host name; give NAME or NAME:PORT"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -61,8 +60,6 @@ from modegate.server.telling import Telling
 from modegate.server.thinking import LARGE, Thinking
 from modegate.server.upstream import Upstream, UpstreamRequest
 from modegate.server.upstreams import Picked, Upstreams
-
-logger = logging.getLogger(__name__)
 
 _PREFIX = re.compile(rb"^/s/[^/]*")
 """Names a session."""
@@ -215,9 +212,8 @@ class Step:
         """Send nobody's control token upstream, whatever the path."""
         sent = self._reach.access.sent_in(self._headers, self._scope["query_string"])
         if sent is not None:
-            logger.warning(
-                "control token %r came with a model request; was it given to an agent?", sent.name
-            )
+            why = f"it is a model request and carries control token {sent.name!r}"
+            self._reach.access.refused(self._scope, why)
             raise ControlTokenSent(
                 "this request carries a control token of modegate, which is for people alone and goes to no "
                 "upstream; give the agent the key of its provider, and make a new control token, since "
@@ -250,7 +246,8 @@ class Step:
 
     async def _whole_body(self) -> bytes:
         if self._body is None:
-            self._body = await self._inbox.body()
+            with self._report.elsewhere():
+                self._body = await self._inbox.body()
         return self._body
 
     async def _plain(self, body: bytes) -> bytes:

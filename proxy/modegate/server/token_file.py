@@ -12,6 +12,19 @@ from pathlib import Path
 TOKEN_FILE = "control-token"  # noqa: S105 -- a file's name
 
 
+MIN_TOKEN = 16
+"""Characters; one that is made here has 43, and a shorter one than this could be found by trying."""
+
+
+def weakness(token: str) -> str:
+    """Say why this cannot be a control token; empty if it can. The token is not repeated."""
+    if not (token.isascii() and token.isprintable() and " " not in token):
+        return "must be printable ASCII without spaces"
+    if len(token) < MIN_TOKEN:
+        return f"must have {MIN_TOKEN} characters or more; `openssl rand -hex 32` makes one"
+    return ""
+
+
 def read_token(state_dir: Path) -> str | None:
     """Give the stored token, or None if there is none or if others can read it."""
     path = state_dir / TOKEN_FILE

@@ -21,6 +21,7 @@ from multiprocessing.process import BaseProcess
 from types import FrameType
 from typing import Any
 
+from modegate.server.logs import say
 from modegate.server.serving import StartFailed, on_hangup
 
 WORKER = "MODEGATE_WORKER"
@@ -186,8 +187,7 @@ def _run(work: Callable[..., None], arguments: tuple[Any, ...]) -> None:
     try:
         work(*arguments)
     except StartFailed as error:
-        for line in error.lines:
-            os.write(2, f"{line}\n".encode())
+        say(*error.lines)
         raise SystemExit(error.exit_code) from error
 
 

@@ -15,7 +15,8 @@ from modegate.core.ids import LOCAL, Tenant
 from modegate.core.levels import Control, Level, Token
 from modegate.server.access import Access, Grant, Guard, Sites, bearer, host_name
 
-TOKEN = "s3cret-token"
+TOKEN = "s3cret-token-0123456789"
+ABC, DEF, SAME, B = (word * 16 for word in ("abc", "def", "same", "b"))
 IN = {"authorization": f"Bearer {TOKEN}"}
 OTHER = Tenant("other")
 
@@ -163,8 +164,8 @@ def test_the_own_token_may_do_everything() -> None:
     ids=["observe", "tighten", "full"],
 )
 def test_a_token_of_the_policy_may_do_what_its_level_covers(level: Level, may: list[Level]) -> None:
-    access = Access(TOKEN, Policies(token("phone", level, OTHER)), {"PHONE_TOKEN": "abc"})
-    grant = access.grant("abc")
+    access = Access(TOKEN, Policies(token("phone", level, OTHER)), {"PHONE_TOKEN": ABC})
+    grant = access.grant(ABC)
     assert grant == Grant("phone", level, frozenset({OTHER}))
     assert [one for one in Level if grant.may(one, OTHER)] == may
     assert not any(grant.may(one, LOCAL) for one in Level)
@@ -172,21 +173,24 @@ def test_a_token_of_the_policy_may_do_what_its_level_covers(level: Level, may: l
     assert access.warnings() == []
 
 
-@pytest.mark.parametrize("given", ["", "ab", "abcd", "ABC", "PHONE_TOKEN", "phone", "\udcff"])
+@pytest.mark.parametrize(
+    "given", ["", "ab", ABC[:-1], f"{ABC}d", ABC.upper(), "PHONE_TOKEN", "phone", "\udcff"]
+)
 def test_another_token_is_nobodys(given: str) -> None:
-    access = Access(TOKEN, Policies(token("phone")), {"PHONE_TOKEN": "abc"})
+    access = Access(TOKEN, Policies(token("phone")), {"PHONE_TOKEN": ABC})
     assert access.grant(given) is None
 
 
 @pytest.mark.parametrize(
     ("environ", "unusable", "why"),
     [
-        ({"B_TOKEN": "b"}, ["a"], "its variable is not set"),
-        ({"A_TOKEN": "", "B_TOKEN": "b"}, ["a"], "its variable is not set"),
-        ({"A_TOKEN": "a b", "B_TOKEN": "b"}, ["a"], "its secret must be printable ASCII"),
-        ({"A_TOKEN": "tök", "B_TOKEN": "b"}, ["a"], "its secret must be printable ASCII"),
-        ({"A_TOKEN": "same", "B_TOKEN": "same"}, ["a", "b"], "another token has the same secret"),
-        ({"A_TOKEN": TOKEN, "B_TOKEN": "b"}, ["a"], "another token has the same secret"),
+        ({"B_TOKEN": B}, ["a"], "its variable is not set"),
+        ({"A_TOKEN": "", "B_TOKEN": B}, ["a"], "its variable is not set"),
+        ({"A_TOKEN": "a b", "B_TOKEN": B}, ["a"], "its secret must be printable ASCII"),
+        ({"A_TOKEN": "a" * 15, "B_TOKEN": B}, ["a"], "its secret must have 16 characters or more"),
+        ({"A_TOKEN": "tök", "B_TOKEN": B}, ["a"], "its secret must be printable ASCII"),
+        ({"A_TOKEN": SAME, "B_TOKEN": SAME}, ["a", "b"], "another token has the same secret"),
+        ({"A_TOKEN": TOKEN, "B_TOKEN": B}, ["a"], "another token has the same secret"),
     ],
 )
 def test_a_token_without_a_secret_of_its_own_is_nobodys_and_warned_of(
@@ -212,10 +216,10 @@ def test_a_token_without_a_secret_of_its_own_is_nobodys_and_warned_of(
 
 def test_a_reload_gives_and_takes_tokens() -> None:
     policies = Policies(token("phone"))
-    access = Access(TOKEN, policies, {"PHONE_TOKEN": "abc", "DESK_TOKEN": "def"})
+    access = Access(TOKEN, policies, {"PHONE_TOKEN": ABC, "DESK_TOKEN": DEF})
     policies.current = Policy(Control((token("desk", Level.FULL),)))
-    assert access.grant("abc") is None
-    assert access.grant("def") == Grant("desk", Level.FULL, frozenset({LOCAL}))
+    assert access.grant(ABC) is None
+    assert access.grant(DEF) == Grant("desk", Level.FULL, frozenset({LOCAL}))
 
 
 @pytest.mark.parametrize(
@@ -239,9 +243,51 @@ def test_h18_a_control_token_is_found_wherever_agents_send_keys(name: str, value
 
 
 def test_h18_a_token_of_the_policy_or_of_the_query_is_found_too() -> None:
-    access = Access(TOKEN, Policies(token("phone")), {"PHONE_TOKEN": "abc"})
-    for query in (b"key=abc", b"a=1&access_token=%61bc"):
+    access = Access(TOKEN, Policies(token("phone")), {"PHONE_TOKEN": ABC})
+    for query in (f"key={ABC}".encode(), f"a=1&access_token=%61{ABC[1:]}".encode()):
         found = access.sent_in([], query)
         assert found is not None
         assert found.name == "phone"
     assert access.sent_in([(b"authorization", b"Bearer \xff")], b"key=abcd&x=%FF") is None
+
+
+class Hand:
+    """A clock that is moved by hand."""
+
+    at = 0.0
+
+    def now_ms(self) -> int:
+        return 0
+
+    def monotonic(self) -> float:
+        return self.at
+
+    def new_id(self) -> str:
+        return ""
+
+
+async def test_o13_refused_requests_are_told_and_cannot_fill_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """By path, address and reason; never the token that was tried."""
+    clock = Hand()
+    access = Access(TOKEN, Policies(), {}, clock=clock)
+    guard = Guard(PlainTextResponse("in"), access=access, sites=Sites(hosts=(), bound="127.0.0.1"))
+    transport = httpx.ASGITransport(guard, client=("10.9.8.7", 1))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        guess = {"authorization": "Bearer gu3ss"}
+        with caplog.at_level(logging.INFO):
+            await client.get("/control/v1/sessions", headers=IN)
+            for headers in (guess, guess, {}, {"host": "evil.example"}):
+                await client.get("/control/v1/sessions", headers=headers)
+            clock.at = 1.0
+            await client.get("/acp", headers={**IN, "host": "evil.example"})
+            clock.at = 2.0
+            await client.get("/acp")
+    told = [one.getMessage() for one in caplog.records if one.name == "modegate.server.access"]
+    assert told == [
+        "refused /control/v1/sessions from 10.9.8.7: a token that nobody has",
+        "refused /acp from 10.9.8.7: under another name, or by another site; 3 more since the last such line",
+        "refused /acp from 10.9.8.7: no token",
+    ]
+    assert "gu3ss" not in caplog.text

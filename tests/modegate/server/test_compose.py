@@ -10,7 +10,7 @@ import pytest
 from modegate.server.clock import SystemClock
 from modegate.server.compose import compose
 from modegate.server.policies import Policies
-from modegate.server.process import banner
+from modegate.server.process import banner, facts
 from modegate.server.serving import StartFailed
 from modegate.server.settings import Settings
 
@@ -70,10 +70,19 @@ async def test_a_state_folder_that_cannot_be_made_stops_the_start(tmp_path: Path
 
 
 async def test_a_given_token_is_not_stored(tmp_path: Path) -> None:
-    settings = settings_in(tmp_path, control_token="given")
+    settings = settings_in(tmp_path, control_token="given-0123456789")
     async with compose(settings) as composed:
-        assert composed.parts.access.grant("given")
+        assert composed.parts.access.grant("given-0123456789")
     assert not (tmp_path / "state" / "control-token").exists()
+
+
+async def test_o13_a_stored_token_that_is_short_stops_the_start(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "control-token").write_text("sh0rt\n")
+    (tmp_path / "state" / "control-token").chmod(0o600)
+    failed = await failure(settings_in(tmp_path))
+    assert "16 characters or more" in failed.lines[0]
+    assert "sh0rt" not in failed.lines[0]
 
 
 async def test_the_log_and_all_that_was_built_is_let_go(tmp_path: Path) -> None:
@@ -90,7 +99,7 @@ async def test_the_log_and_all_that_was_built_is_let_go(tmp_path: Path) -> None:
         ({"host": "::1"}, "http://[::1]:99/s/SESSION/v1"),
         ({"host": "0.0.0.0"}, "http://localhost:99/s/SESSION/v1"),
         ({}, "control-token"),
-        ({"control_token": "hidden-word"}, "token in MODEGATE_CONTROL_TOKEN"),
+        ({"control_token": "hidden-word-0123456789"}, "token in MODEGATE_CONTROL_TOKEN"),
         ({"log": "redis://:hidden-word@h:1/0"}, "redis://h:1/0"),
         ({"upstream": "http://127.0.0.1:1/v1"}, "http://127.0.0.1:1/v1"),
         ({}, "modes: plan"),
@@ -100,6 +109,6 @@ def test_the_operator_is_told_and_secrets_are_not(
     tmp_path: Path, given: dict[str, Any], told: str
 ) -> None:
     settings = settings_in(tmp_path, **given)
-    text = banner(settings, (99, 98), Policies.load(settings.policies, SystemClock()))
-    assert told in text
-    assert "hidden-word" not in text
+    said = facts(settings, (99, 98), Policies.load(settings.policies, SystemClock()))
+    assert told in banner(said)
+    assert "hidden-word" not in banner(said) + str(said)

@@ -36,7 +36,7 @@ async def proxy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tenants: None
 ) -> AsyncIterator[Running]:
     for name in (*LEVELS, "away"):
-        monkeypatch.setenv(f"{name.upper()}_TOKEN", f"secret-{name}")
+        monkeypatch.setenv(f"{name.upper()}_TOKEN", f"secret-0123456789-{name}")
     policies_file(tmp_path, POLICIES + CONTROL)
     async with running(
         tmp_path, "http://127.0.0.1:9", policies=tmp_path / "policies.yaml"
@@ -47,7 +47,7 @@ async def proxy(
 async def call(
     proxy: Running, name: str, method: str, path: str, body: object = None, **headers: str
 ) -> httpx.Response:
-    head = {"authorization": f"Bearer secret-{name}", **headers}
+    head = {"authorization": f"Bearer secret-0123456789-{name}", **headers}
     async with client() as http:
         url = f"{proxy.url}/control/v1{path}"
         return await http.request(method, url, headers=head, json=body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from redis.asyncio import Redis
 
 from modegate.core.errors import Conflict, LogUnavailable, SessionUnreadable
-from modegate.core.events import CallJudged, Entry, Record, RequestHeader, SessionOpen
+from modegate.core.events import CallJudged, Entry, ModeSet, Record, RequestHeader, SessionOpen
 from modegate.core.fold import State, fold_all
 from modegate.core.ids import CallId, Lane, ModeId, Seq, SessionId, SessionKey, StepId, ToolName
 from modegate.server.clock import SystemClock
@@ -69,6 +70,24 @@ async def test_fifty_concurrent_calls_fold_a_cold_session_once(store: Store) -> 
     folds = folds_of(store)
     await asyncio.gather(*(folds.state(S) for _ in range(50)))
     assert folds.log_reads == 1
+
+
+async def test_o13_what_a_person_sets_leaves_a_log_line(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once it is durable, and once; with an approval as well, which is appended with the mode it sets."""
+    folds = folds_of(store)
+    with caplog.at_level(logging.INFO, "modegate.server.folds"):
+        await folds.set_mode(S, PLAN, "person:cli")
+        await folds.set_mode(S, PLAN, "person:cli")
+        await folds.append(S, [Entry(1, "person:acp/phone", ModeSet(DEFAULT))])
+        await folds.append(key_of("t"), [Entry(1, "policy", ModeSet(PLAN))])
+        with pytest.raises(Conflict):
+            await folds.append(S, [Entry(1, "person:cli", ModeSet(PLAN))], expect=Seq(7))
+    assert [record.getMessage() for record in caplog.records] == [
+        "session s: mode 'plan' set by person:cli",
+        "session s: mode 'default' set by person:acp/phone",
+    ]
 
 
 async def test_an_unchanged_session_is_served_from_memory(store: Store) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from modegate.server.logs import configure
-from modegate.server.settings import LogFormat
+from modegate.server.logs import configure, say, say_fields
+from modegate.server.settings import LogFormat, LogLevel
 
 NASTY = "bad\x1b[2J\u202ename\nnext"
 
@@ -79,3 +79,21 @@ def test_libraries_are_quiet_unless_debugged(capsys: pytest.CaptureFixture[str])
     configure("debug", "console")
     logging.getLogger("uvicorn.error").info("Started")
     assert "Started" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("level", ["info", "error"])
+def test_o14_what_the_operator_is_told_is_json_where_messages_are(
+    capsys: pytest.CaptureFixture[str], level: LogLevel
+) -> None:
+    """At every level, the banner as fields and what stops a start as a message; for people as it stands."""
+    configure(level, "json")
+    say_fields("modegate on x\n  log y\n", {"event": "started", "log": "y"})
+    say("Error: port", "Error: host")
+    started, *errors = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert (started["event"], started["log"]) == ("started", "y")
+    assert "message" not in started
+    assert [error["message"] for error in errors] == ["Error: port", "Error: host"]
+    configure(level, "console")
+    say_fields("modegate on x\n  log y\n", {"event": "started", "log": "y"})
+    say("Error: port")
+    assert capsys.readouterr().err == "modegate on x\n  log y\nError: port\n"

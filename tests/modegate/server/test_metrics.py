@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from modegate.server.metrics import MAX_TOOLS, Metrics
+from modegate.server.metrics import MAX_TOOLS, Metrics, Watched
 
 
 def test_what_was_counted_is_on_the_page() -> None:
@@ -23,16 +23,20 @@ def test_what_was_counted_is_on_the_page() -> None:
 def test_what_others_count_is_read_with_the_page() -> None:
     metrics, lost = Metrics(), 0
     metrics.watch(
-        lost=lambda: lost,
-        generation=lambda: 4,
-        problems=lambda: 2,
-        tasks=lambda: 9,
-        held=lambda: 12,
+        Watched(
+            lost=lambda: lost,
+            generation=lambda: 4,
+            problems=lambda: 2,
+            tasks=lambda: 9,
+            held=lambda: 12,
+            policy=lambda: "abc",
+        )
     )
     lost = 7
     lines = metrics.page()[0].decode().splitlines()
     assert "modegate_recorder_lost_total 7.0" in lines
     assert "modegate_policy_generation 4.0" in lines
+    assert 'modegate_policy_info{hash="abc"} 1.0' in lines  # O9
     assert "modegate_policy_problems 2.0" in lines
     assert "modegate_tasks 9.0" in lines
     assert "modegate_held_bytes 12.0" in lines

@@ -73,7 +73,7 @@ def test_a_step_in_a_mode(records: list[logging.LogRecord]) -> None:
     assert line == {
         "level": "info", "logger": "modegate.step", "step": "st", "session": "s", "mode": "plan",
         "how": "gated", "outcome": "answered", "status": 200, "hops": 2, "verdicts": {"answer": 1},
-        "ms": 3000.0, "added_ms": 1000.0, "held_ms": 500.0,
+        "ms": 2000.0, "added_ms": 500.0, "held_ms": 500.0,
     }  # fmt: skip
     console = ConsoleFormatter().format(record)
     assert "session=s mode=plan" in console
@@ -81,7 +81,67 @@ def test_a_step_in_a_mode(records: list[logging.LogRecord]) -> None:
     page = metrics.page()[0].decode()
     assert 'modegate_steps_total{outcome="answered"} 1.0' in page
     assert "modegate_hold_seconds_sum 0.5" in page
-    assert "modegate_added_seconds_sum 1.0" in page
+    assert "modegate_added_seconds_sum 0.5" in page
+
+
+class Hand:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.at = 100.0
+
+    def now_ms(self) -> int:
+        return 0
+
+    def monotonic(self) -> float:
+        return self.at
+
+    def new_id(self) -> str:
+        return "id"
+
+
+@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
+def test_o8_what_others_take_is_not_what_modegate_adds(streamed: bool) -> None:
+    """The client's body, the upstream at each hop, and a person; before the first byte and after it."""
+    metrics, clock = Metrics(), Hand()
+    report = Report(StepId("st"), clock, metrics)
+
+    def others(seconds: float) -> None:
+        with report.elsewhere():
+            clock.at += seconds
+
+    clock.at += 1
+    others(10)  # the body
+    report.sent()
+    others(20)  # the upstream
+    report.answered()
+    clock.at += 2
+    if streamed:
+        report.told(200)
+    others(600)  # a person
+    report.sent()
+    others(30)
+    report.answered()
+    clock.at += 4
+    report.told(200)
+    report.over("answered")
+    added = 3.0 if streamed else 7.0
+    assert f"modegate_added_seconds_sum {added}" in metrics.page()[0].decode()
+
+
+def test_o8_a_first_byte_in_the_midst_of_waiting_ends_what_is_counted() -> None:
+    metrics, clock = Metrics(), Hand()
+    report = Report(StepId("st"), clock, metrics)
+    report.sent()
+    report.answered()
+    clock.at += 1
+    with report.elsewhere():
+        with report.elsewhere():
+            clock.at += 5
+        report.told(200)
+        clock.at += 5
+    report.over("answered")
+    assert "modegate_added_seconds_sum 1.0" in metrics.page()[0].decode()
 
 
 def test_a_step_that_got_nowhere(records: list[logging.LogRecord]) -> None:

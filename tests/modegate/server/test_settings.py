@@ -55,6 +55,8 @@ def test_policies_of_the_working_folder_come_first(
         ({"upstream": "https://api.example/v1?a=b"}, "upstream: must not contain"),
         ({"upstream": "scripted:"}, "upstream: scripted: needs a file"),
         ({"control_token": "two words"}, "control_token: must be"),
+        ({"control_token": "a" * 15}, "control_token: must have 16 characters or more"),
+        ({"control_token": ""}, "control_token: must have 16 characters or more"),
         ({"control_token": "nön-ascii"}, "control_token: must be"),
         ({"hosts": ("http://a",)}, "hosts: 'http://a' is not a host name"),
         ({"hosts": ("",)}, "hosts: '' is not a host name"),
