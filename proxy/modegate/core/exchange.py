@@ -168,7 +168,7 @@ class Exchange:
         if self._relay and self._asking.readable:
             self._read_on(now)
             return self.resume(self._status, self._headers, self._passed) if self._head_sent else []
-        if self._relay or (isinstance(self._answer, StreamedHop) and self._answer.unread):
+        if self._relay or (isinstance(self._answer, StreamedHop) and self._answer.passes_unread):
             self._now = now
             return self._cut_off()
         return []
@@ -389,7 +389,7 @@ class Exchange:
     def _torn(self) -> bool:
         """Whether the client has only the beginning of a frame, so that no event can follow it."""
         hop = self._answer
-        return isinstance(hop, StreamedHop) and (hop.torn or hop.unread)
+        return isinstance(hop, StreamedHop) and bool(hop.torn or hop.passes_unread)
 
     def _begin_batch(self) -> None:
         self._performed = (self._head_sent, self._over)

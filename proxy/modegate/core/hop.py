@@ -132,7 +132,7 @@ class StreamedHop:
         return self._reader.choices
 
     @property
-    def unread(self) -> bool:
+    def passes_unread(self) -> bool:
         """Whether the rest passes without being read, and no mode forbade it."""
         return self._raw
 
