@@ -264,20 +264,16 @@ class _Run:
         before = self.session.standing()
         hop = self.reply_to(asked)
         self.session.set_mode("plan")
-        self.perform(self.exchange.overtake(before, self.session.standing()))
-        if self.got.finish is not None:
-            return self.got
-        if after is None:
-            self.pieces = deque(self.cut(hop.body))
-            self.perform(self.exchange.upstream_head(hop.status, hop.headers))
-            return self.go_on()
-        self.got.head = SendHead(hop.status, hop.headers)
-        self.got.body = hop.body[:after]
-        passed = Passed()
-        for piece in self.cut(hop.body[:after]):
-            passed.add(piece)
-        self.pieces = deque(self.cut(hop.body[after:]))
-        self.perform(self.exchange.resume(hop.status, hop.headers, passed))
+        passed = None
+        if after is not None:
+            self.got.head = SendHead(hop.status, hop.headers)
+            self.got.body = hop.body[:after]
+            passed = Passed()
+            for piece in self.cut(hop.body[:after]):
+                passed.add(piece)
+        self.pieces = deque(self.cut(hop.body[after or 0 :]))
+        now = self.session.standing()
+        self.perform(self.exchange.overtake(before, now, hop.status, hop.headers, passed))
         return self.go_on()
 
     def go_on(self) -> Got:

@@ -119,24 +119,32 @@ class Exchange:
         except ModegateError as error:
             return self._fail(error)
 
-    def overtake(self, before: Standing, now: Standing) -> list[Effect]:
+    def overtake(
+        self, before: Standing, now: Standing, status: int, lines: Headers, passed: Passed | None
+    ) -> list[Effect]:
         """Take over a step that passed raw, as it began in the default mode: a person has set a mode (L8).
 
-        The head of its answer follows, or `resume` if the client has it.
+        Of its answer there is the head by now; the client has that and what has passed, or nothing (None).
         """
         self._begin_batch()
-        self._standing = before
+        self._standing, self._now = before, now
         try:
             self._asking.read(now)
             self._asking.restore({})
             self._read_on(now)
         except ModegateError as error:
-            return self._fail(error)
-        return []
+            if passed is None:
+                return self._fail(error)
+            self._head_sent = self._relay = True
+            return self._cut_off()
+        return (
+            self.upstream_head(status, lines)
+            if passed is None
+            else self._resume(status, lines, passed)
+        )
 
-    def resume(self, status: int, lines: Headers, passed: Passed) -> list[Effect]:
+    def _resume(self, status: int, lines: Headers, passed: Passed) -> list[Effect]:
         """Read an answer from here on of which the client has the head, and what has passed."""
-        self._begin_batch()
         self._head_sent = True
         coding = headers.get_one(lines, b"content-encoding")
         ok = 200 <= status < 300 and _is_stream(lines) and not coding
@@ -158,20 +166,20 @@ class Exchange:
         if begun or judged.refused or judged.asks:
             return self._cut_off()
         self._events += judged.events
-        return self._advance()
+        return [Count("overtaken"), *self._advance()]
 
     def tightened(self, now: Standing) -> list[Effect]:
         """Take that a person has set a mode: what passed unread until now is read from here on."""
         self._begin_batch()
-        if self._over or self._step.counts:
+        if self._over or not self.passes_unread:
             return []
         if self._relay and self._asking.readable:
             self._read_on(now)
-            return self.resume(self._status, self._headers, self._passed) if self._head_sent else []
-        if self._relay or (isinstance(self._answer, StreamedHop) and self._answer.passes_unread):
-            self._now = now
-            return self._cut_off()
-        return []
+            return (
+                self._resume(self._status, self._headers, self._passed) if self._head_sent else []
+            )
+        self._now = now
+        return self._cut_off()
 
     def upstream_head(self, status: int, lines: Headers) -> list[Effect]:
         """Take the head of a hop's answer."""
@@ -305,6 +313,13 @@ class Exchange:
         return self._ask()
 
     @property
+    def passes_unread(self) -> bool:
+        """Whether the answer, or its rest, is not read, since no mode was in force."""
+        if self._relay:
+            return not self._step.counts
+        return isinstance(self._answer, StreamedHop) and self._answer.passes_unread
+
+    @property
     def holding(self) -> bool:
         """Whether some call of the answer under way is held back."""
         return isinstance(self._answer, StreamedHop) and self._answer.holding
@@ -387,9 +402,11 @@ class Exchange:
 
     @property
     def _torn(self) -> bool:
-        """Whether the client has only the beginning of a frame, so that no event can follow it."""
+        """Whether no event can follow what the client has: it ends within a frame, or nobody has read it."""
         hop = self._answer
-        return isinstance(hop, StreamedHop) and bool(hop.torn or hop.passes_unread)
+        return self._relay or (
+            isinstance(hop, StreamedHop) and (hop.passes_unread or bool(hop.torn))
+        )
 
     def _begin_batch(self) -> None:
         self._performed = (self._head_sent, self._over)

@@ -13,18 +13,24 @@ MAX_PASSED = 2 * 2**20
 class Passed:
     """The bytes of one answer that its client has got; adding costs next to nothing."""
 
-    __slots__ = ("_size", "pieces")
+    __slots__ = ("pieces", "size")
 
     def __init__(self) -> None:
         """Begin an answer."""
-        self._size = 0
+        self.size = 0
+        """Bytes that are kept."""
         self.pieces: list[bytes] | None = []
         """None once they are too many."""
 
     def add(self, piece: bytes) -> None:
         """Take what was sent."""
-        self._size += len(piece)
         if self.pieces is not None:
             self.pieces.append(piece)
-            if self._size > MAX_PASSED:
-                self.pieces = None
+            self.size += len(piece)
+            if self.size > MAX_PASSED:
+                self.forget()
+
+    def forget(self) -> None:
+        """Keep nothing any more: there is no room."""
+        self.pieces = None
+        self.size = 0

@@ -7,7 +7,7 @@ parent until a person sets the child's own mode.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from modegate.core import policy as rules
@@ -42,6 +42,8 @@ class Standing:
     forces: tuple[Force, ...]
     """The session's own first, then its parent's, and so on; empty in the default mode."""
     policy: Policy
+    sessions: tuple[SessionId, ...] = ()
+    """Every session whose log counts: its own first, then its parent's, and so on."""
 
     @property
     def gated(self) -> bool:
@@ -109,7 +111,7 @@ def stand(policy: Policy, chain: Sequence[tuple[SessionId, State]]) -> Standing:
             f"session {ids[0]!r} has a chain of parents that is longer than {MAX_CHAIN} or runs in a circle: "
             + " < ".join(ids[: MAX_CHAIN + 1])
         )
-    return Standing(chain[0][1], tuple(_forces(policy, chain)), policy)
+    return Standing(chain[0][1], tuple(_forces(policy, chain)), policy, tuple(ids))
 
 
 def _forces(policy: Policy, chain: Sequence[tuple[SessionId, State]]) -> Iterator[Force]:
@@ -175,4 +177,4 @@ def derived_start(policy: Policy, kin: Iterable[State], now_ms: int) -> ModeId:
 def combine(first: Standing, second: Standing) -> Standing:
     """Give a standing that needs the release of both: nothing gets looser within a step (L8)."""
     more = tuple(force for force in second.forces if force not in first.forces)
-    return Standing(second.state, (*first.forces, *more), second.policy)
+    return replace(second, forces=(*first.forces, *more))

@@ -45,6 +45,7 @@ from modegate.server.settings import Settings
 from modegate.server.step import Reach
 from modegate.server.thinking import Thinking
 from modegate.server.token_file import ensure_token, weakness
+from modegate.server.under_way import UnderWay
 from modegate.server.upstream import Upstream
 from modegate.server.upstream_http import HttpUpstream
 from modegate.server.upstream_scripted import ScriptedUpstream
@@ -106,6 +107,8 @@ async def compose(
         stack.push_async_callback(upstreams.close)
         _adopt(settings.policies, policies, upstreams)
         folds = Folds(log, clock)
+        under_way = UnderWay(log)
+        folds.on_append.append(under_way.changed)
         recorder = Recorder(folds, clock)
         approvals = Approvals(folds, log, clock, waits=waits, keepalive=keepalive)
         draining, memory, thinking = asyncio.Event(), Memory(), Thinking()
@@ -147,6 +150,7 @@ async def compose(
             thinking=thinking,
             approvals=approvals,
             draining=draining,
+            under_way=under_way,
         )
         shared = Shared(
             log=log,
@@ -178,6 +182,7 @@ async def compose(
         )
         jobs = (
             Job("the policy watcher", policies.watch),
+            Job("the watcher of answers under way", under_way.run),
             Job("the recorder", recorder.run, recorder.stop),
             Job("the upstreams", upstreams.tidy),
             *(extension.jobs if extension else ()),

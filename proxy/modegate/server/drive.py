@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from starlette.types import Send
@@ -36,14 +36,18 @@ from modegate.server.eventlog import EventLog
 from modegate.server.folds import Folds
 from modegate.server.memory import Share
 from modegate.server.metrics import Metrics
+from modegate.server.passthrough import UnderWayAnswer
 from modegate.server.recorder import Recorder
 from modegate.server.report import Report
 from modegate.server.thinking import Given, Thinking
+from modegate.server.under_way import Look
 from modegate.server.upstream import Upstream, UpstreamAnswer, UpstreamRequest
 
 KEEP_BLOBS_MS = 30 * 24 * 60 * 60 * 1000
 """How long withheld exchanges can be put back: a month, longer than agents resume a session."""
 
+
+_TIGHTENED = {"overtaken": "read", "tightened": "cut"}
 
 SLICE = 16 * 1024
 """Bytes of an answer that are read before what they bring is sent."""
@@ -75,7 +79,7 @@ class Outside:
     approvals: Approvals
     draining: asyncio.Event
     """Set when the process is about to end: nobody is waited for any more."""
-    stand: Callable[[], Awaitable[Standing]]
+    look: Look
     """Reads strictly what the session stands under now."""
     share: Share
     """What the step may hold in memory."""
@@ -96,8 +100,19 @@ class Drive:
 
     async def run(self, standing: Standing) -> str:
         """Live through the step; give how it ended."""
+        return await self._live(self._exchange.begin, standing)
+
+    async def overtake(self, under_way: UnderWayAnswer, before: Standing, now: Standing) -> str:
+        """Go on with a step whose answer passed raw until a person set a mode; give how it ended."""
+        self._answer, self._chunks = under_way.answer, under_way.chunks
+        status, headers = under_way.answer.status, under_way.answer.headers
+        return await self._live(
+            self._exchange.overtake, before, now, status, headers, under_way.passed
+        )
+
+    async def _live(self, begin: Callable[[*Given], list[Effect]], *given: *Given) -> str:
         try:
-            await self._perform(await self._decide(self._exchange.begin, standing))
+            await self._perform(await self._decide(begin, *given))
             while self._outcome is None:
                 await self._next()
         except ModegateError as error:
@@ -121,6 +136,7 @@ class Drive:
             return await self._perform(await self._decide(self._exchange.upstream_end))
         except UpstreamFailed as error:
             return await self._perform(self._exchange.upstream_end(error))
+        await self._look()
         # What a large read brought leaves piece by piece, so that its beginning does not wait for its end.
         turn = self._out.clock.monotonic()
         for piece in _slices(chunk):
@@ -145,6 +161,11 @@ class Drive:
         """Ask the exchange what may make it read its request, or its answer, from end to end."""
         return await self._out.thinking(self._exchange.size, decide, *given)
 
+    async def _look(self) -> None:
+        """See whether a person has set a mode, where none was in force and so not all is read."""
+        if self._exchange.passes_unread and (now := await self._out.look.tightened()) is not None:
+            await self._perform(await self._decide(self._exchange.tightened, now))
+
     async def _perform(self, effects: Iterable[Effect]) -> None:
         pending = deque(effects)
         while pending:
@@ -167,7 +188,7 @@ class Drive:
                 found = await self._out.log.get_blobs(self._out.key, effect.refs)
                 return await self._decide(self._exchange.blobs, found)
             case ReadState():
-                return await self._decide(self._exchange.state, await self._out.stand())
+                return await self._decide(self._exchange.state, await self._out.look())
             case AskPerson():
                 return await self._ask(effect)
             case CallUpstream():
@@ -219,6 +240,9 @@ class Drive:
             return self._exchange.upstream_end(error)
         self._out.report.answered()
         self._chunks = self._answer.chunks()
+        await self._look()
+        if self._outcome is not None:
+            return []
         return self._exchange.upstream_head(self._answer.status, self._answer.headers)
 
     async def _ask(self, effect: AskPerson) -> list[Effect]:
@@ -248,7 +272,7 @@ class Drive:
             await asyncio.shield(out.approvals.abandon(out.key, name))
             raise
         out.metrics.approvals.labels(_outcome(approval)).inc()
-        return await self._decide(self._exchange.approval, approval, await out.stand())
+        return await self._decide(self._exchange.approval, approval, await out.look())
 
     async def _stop(self) -> None:
         if self._answer is not None:
@@ -271,6 +295,8 @@ class Drive:
             self._out.metrics.unparsable.labels("answer").inc()
         elif what == "no_tools":
             self._out.metrics.ungated.labels(what).inc()
+        elif what in _TIGHTENED:
+            self._out.metrics.tightened.labels(_TIGHTENED[what]).inc()
 
 
 def _slices(chunk: bytes) -> Iterator[bytes]:

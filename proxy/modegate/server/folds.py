@@ -67,6 +67,8 @@ class Folds:
         self._reading = asyncio.Lock()
         self._ended = 0
         self._failure: LogUnavailable | None = None
+        self.on_append: list[Callable[[SessionKey], None]] = []
+        """Told of each append of this process before its caller is, also of one that may have failed."""
 
     def __len__(self) -> int:
         """Count the sessions in memory."""
@@ -102,7 +104,9 @@ class Folds:
         except BaseException:
             # It may have landed without being told to the feed.
             self._slots.pop(key, None)
+            self._appended(key)
             raise
+        self._appended(key)
         for entry in entries:
             if isinstance(entry.event, ModeSet) and entry.by.startswith("person:"):
                 logger.info(
@@ -115,6 +119,10 @@ class Folds:
             slot.state = fold_all(records, slot.state)
             await self._checkpoint(key, slot)
         return last
+
+    def _appended(self, key: SessionKey) -> None:
+        for tell in self.on_append:
+            tell(key)
 
     async def set_mode(
         self,

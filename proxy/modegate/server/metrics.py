@@ -94,6 +94,12 @@ class Metrics:
             ["why"],
             registry=registry,
         )
+        self.tightened = Counter(
+            "modegate_tightened_answers",
+            "Answers that passed raw when a person set a mode: `read` from there on, or `cut` off.",
+            ["how"],
+            registry=registry,
+        )
         self.approvals = Counter(
             "modegate_approvals",
             "Questions to a person that a step waited for, by what came of them.",

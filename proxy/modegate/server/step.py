@@ -22,6 +22,7 @@ from modegate.core.errors import (
     EndpointNotGated,
     HostNotAllowed,
     ModegateError,
+    Tightened,
     TooLarge,
     UpgradeRequired,
     error_head,
@@ -51,14 +52,15 @@ from modegate.server.folds import Folds
 from modegate.server.inbox import Inbox
 from modegate.server.memory import COPIES, Memory, Share
 from modegate.server.metrics import Metrics
-from modegate.server.passthrough import pass_through
+from modegate.server.passthrough import UnderWayAnswer, Watched, pass_through
 from modegate.server.policies import Policies
 from modegate.server.recorder import Recorder
 from modegate.server.report import GATED, PASSED, RESTORED, Report
 from modegate.server.sessions import Sessions
 from modegate.server.telling import Telling
 from modegate.server.thinking import LARGE, Thinking
-from modegate.server.upstream import Upstream, UpstreamRequest
+from modegate.server.under_way import Look, UnderWay
+from modegate.server.upstream import UpstreamRequest
 from modegate.server.upstreams import Picked, Upstreams
 
 _PREFIX = re.compile(rb"^/s/[^/]*")
@@ -87,6 +89,7 @@ class Reach:
     thinking: Thinking
     approvals: Approvals
     draining: asyncio.Event
+    under_way: UnderWay
 
 
 class Step:
@@ -150,8 +153,21 @@ class Step:
             found = replace(found, previous=fetching.name_of(endpoint.path))
         found = await self._reach.sessions.follow(found)
         self._report.session = found.key.session
+        if endpoint.kind is not Kind.HARMLESS:
+            # Only then is the log read: what lacked a byte could else wait, and pass long after a person has
+            # set a mode.
+            await self._whole_body()
+        sessions, policies = self._reach.sessions, self._reach.policies
+        with self._reach.under_way.watch(sessions, policies, found.key) as look:
+            await self._enter(endpoint, found, routed, look)
+
+    async def _enter(
+        self, endpoint: Endpoint, found: identify.Identified, routed: DialectName, look: Look
+    ) -> None:
         path = endpoint.path.decode("latin-1")[:200]
         standing = await self._reach.sessions.enter(found, self._policy, path)
+        if look.watch_parents(standing):
+            standing = await look()
         self._report.mode, self._report.policy = standing.label, standing.policy.hash
         dialect = self._reach.dialects.get(endpoint.kind)
         if standing.gated:
@@ -162,12 +178,17 @@ class Step:
         with self._reach.upstreams.pick(routed, model) as upstream:
             self._check_site(upstream)
             if dialect is not None and (standing.gated or standing.state.ever_gated):
-                self._outcome = await self._gated(endpoint, dialect, found, standing, upstream)
+                outside = self._outside(endpoint, found, upstream, look)
+                self._report.how = GATED if standing.gated else RESTORED
+                gated = standing.gated
+                exchange = await self._exchange(endpoint, dialect, upstream, gated=gated)
+                self._drive = Drive(exchange, outside)
+                self._outcome = await self._drive.run(standing)
             elif endpoint.kind is Kind.STORED and (planned := self._plan(endpoint, standing)):
                 self._outcome = await self._fetched(planned, standing, upstream)
             else:
                 self._raw = dialect
-                self._outcome = await self._pass(endpoint, upstream)
+                self._outcome = await self._pass(endpoint, upstream, found, standing, look)
 
     def _check_gateable(self, endpoint: Endpoint, why: str) -> None:
         """Let nothing pass in a mode of which the gate cannot know what the upstream takes it for."""
@@ -273,7 +294,14 @@ class Step:
         query = self._scope["query_string"]
         return endpoint.path + (b"?" + query if query else b"")
 
-    async def _pass(self, endpoint: Endpoint, upstream: Upstream) -> str:
+    async def _pass(
+        self,
+        endpoint: Endpoint,
+        upstream: Picked,
+        found: identify.Identified,
+        before: Standing,
+        look: Look,
+    ) -> str:
         body: bytes | AsyncIterator[bytes] = b""
         if self._body is not None:
             body = self._body
@@ -290,13 +318,32 @@ class Step:
         self._report.how = PASSED
         if endpoint.gated:
             self._reach.metrics.ungated.labels("default").inc()
-        return await pass_through(upstream, request, self._tell, self._report)
+
+        async def overtake(under_way: UnderWayAnswer, now: Standing) -> str:
+            self._report.mode, self._report.how = now.label, GATED
+            dialect = self._reach.dialects.get(endpoint.kind)
+            if dialect is None:
+                return self._cut_off(now, begun=under_way.passed is not None)
+            outside = self._outside(endpoint, found, upstream, look)
+            exchange = await self._exchange(endpoint, dialect, upstream, gated=True)
+            self._drive = Drive(exchange, outside)
+            return await self._drive.overtake(under_way, before, now)
+
+        harmless = endpoint.kind is Kind.HARMLESS or endpoint.counts
+        watched = None if harmless else Watched(look, overtake, self._share)
+        return await pass_through(upstream, request, self._tell, self._report, watched)
+
+    def _cut_off(self, now: Standing, *, begun: bool) -> str:
+        """End an answer that the gate cannot read, as a person has set a mode."""
+        if not begun:
+            raise Tightened(f"a person has set mode {now.label!r} while this request was under way")
+        self._reach.metrics.tightened.labels("cut").inc()
+        return Tightened.code
 
     def _plan(self, endpoint: Endpoint, standing: Standing) -> fetching.Fetch | None:
         return fetching.plan(endpoint.path, self._scope["query_string"], standing)
 
     async def _fetched(self, planned: fetching.Fetch, standing: Standing, upstream: Picked) -> str:
-        await self._inbox.body()
         query = self._scope["query_string"]
         head = lines.request_headers(self._headers, content_length=False)
         head = lines.replace(head, b"accept-encoding", b"identity")
@@ -306,19 +353,14 @@ class Step:
         room = Room(self._share, self._reach.thinking)
         return await fetch(upstream, request, what, self._tell, room)
 
-    async def _gated(
-        self,
-        endpoint: Endpoint,
-        dialect: Dialect,
-        found: identify.Identified,
-        standing: Standing,
-        upstream: Picked,
-    ) -> str:
-        body = await self._whole_body()
+    async def _exchange(
+        self, endpoint: Endpoint, dialect: Dialect, upstream: Picked, *, gated: bool
+    ) -> Exchange:
+        body = self._body or b""
         try:
             plain = await self._decoded(body)
         except (BadEncoding, UnknownEncoding) as error:
-            if standing.gated:
+            if gated:
                 raise BadRequest(f"the request body cannot be decoded: {error}") from error
             plain = body
         head = lines.request_headers(self._headers, content_length=False)
@@ -326,13 +368,13 @@ class Step:
             body = plain = await self._reach.thinking(len(plain), dialect.unstored, plain)
             head = lines.replace(head, b"content-encoding", None)
         self._share.take(COPIES * len(plain))
-        exchange = Exchange(dialect, StepRequest(self.id, head, body, plain, endpoint.counts))
+        return Exchange(dialect, StepRequest(self.id, head, body, plain, endpoint.counts))
+
+    def _outside(
+        self, endpoint: Endpoint, found: identify.Identified, upstream: Picked, look: Look
+    ) -> Outside:
         reach = self._reach
-
-        async def stand() -> Standing:
-            return await reach.sessions.stand(found.key, reach.policies.current)
-
-        outside = Outside(
+        return Outside(
             key=found.key,
             target=self._target(endpoint),
             method=self._scope["method"],
@@ -346,13 +388,10 @@ class Step:
             report=self._report,
             approvals=reach.approvals,
             draining=reach.draining,
-            stand=stand,
+            look=look,
             share=self._share,
             thinking=reach.thinking,
         )
-        self._report.how = GATED if standing.gated else RESTORED
-        self._drive = Drive(exchange, outside)
-        return await self._drive.run(standing)
 
 
 def _has_body(headers: lines.Headers) -> bool:
