@@ -221,11 +221,25 @@ def test_h14_nothing_follows_the_end_that_was_sent() -> None:
 @pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n", b"\r\r"], ids=repr)
 def test_h14_frames_end_in_every_way(end: bytes) -> None:
     """A frame may have gone whole though its end can still grow."""
-    body = stream(text("a"), text("b"), b": hi\n\n", chunk({}, "stop"), finish=None)
+    body = stream(text("a"), text("b"), chunk({}, "stop"), finish=None)
     body = body.replace(b"\n\n", end)
     for after in range(len(body) + 1):
         got = Session("default").overtaken(ASKED, [body], after=after, cut=bytewise)
         assert got.body == body, after
+
+
+def test_h14_of_a_comment_under_way_only_the_end_goes() -> None:
+    """What it says is for nobody, and some client could take it for data."""
+    comment = b": hi data: {call}\n\n"
+    body = comment + HELLO
+    for after in range(1, len(comment)):
+        got = Session("default").overtaken(ASKED, [body], after=after, cut=bytewise)
+        assert got.body == body[:after] + b"\n\n" + HELLO, after
+    beside = b": hi data: {call}\ndata: " + HELLO.removeprefix(b"data: ")
+    got = Session("default").overtaken(ASKED, [beside], after=9)
+    assert got.body == beside[:9]
+    assert got.finish is not None
+    assert got.finish.broken
 
 
 # The restore path: the default mode of a session that once had one, where nothing is to be answered ------
