@@ -89,7 +89,8 @@ async def test_the_log_and_all_that_was_built_is_let_go(tmp_path: Path) -> None:
     async with compose(settings_in(tmp_path)) as composed:
         await composed.parts.log.ping()
         jobs = [job.name for job in composed.jobs]
-    assert jobs == ["the policy watcher", "the recorder", "the upstreams"]
+    watchers = ["the policy watcher", "the watcher of answers under way"]
+    assert jobs == [*watchers, "the recorder", "the upstreams"]
 
 
 @pytest.mark.parametrize(
