@@ -171,7 +171,7 @@ def test_serve_tells_where_things_are_and_ends_well(tmp_path: Path, number: sign
     command = serve_command(tmp_path, "--log", redis, "--upstream", "http://127.0.0.1:9")
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env) as serving:
         assert serving.stderr
-        head = [serving.stderr.readline() for _ in range(8)]
+        head = [serving.stderr.readline() for _ in range(9)]
         serving.send_signal(number)
         rest = serving.stderr.read()
     assert serving.returncode == 0, rest
@@ -179,7 +179,7 @@ def test_serve_tells_where_things_are_and_ends_well(tmp_path: Path, number: sign
     assert "/s/SESSION/v1" in text
     assert str(tmp_path / "state" / "control-token") in text
     assert "modes: plan, one" in text
-    assert "the log does not answer yet" in head[7]
+    assert "the log is not ready" in head[8]
     assert "hidden-word" not in text + rest
 
 

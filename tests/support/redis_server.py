@@ -39,12 +39,12 @@ def free_port() -> int:
 class RedisServer:
     """One server process that can be stopped, killed, paused and started again in the same place."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
-        """Choose a free port; `options` are redis-server's, such as `--appendonly yes`."""
+    def __init__(self, folder: Path, *options: str, port: int | None = None) -> None:
+        """Choose a free port unless one is given; `options` are redis-server's, as `--appendonly yes`."""
         binary = shutil.which("redis-server")
         assert binary, "these tests need redis-server on the PATH"
         self.binary = binary
-        self.port = free_port()
+        self.port = port or free_port()
         self.url = f"redis://modegate:{PASSWORD}@127.0.0.1:{self.port}/0"
         self.admin_url = f"redis://127.0.0.1:{self.port}/0"
         users = folder / "users.acl"
@@ -96,9 +96,9 @@ class RedisServer:
 
 
 @contextmanager
-def redis_server(folder: Path, *options: str) -> Iterator[RedisServer]:
+def redis_server(folder: Path, *options: str, port: int | None = None) -> Iterator[RedisServer]:
     """Run a server for the time of a with block."""
-    server = RedisServer(folder, *options)
+    server = RedisServer(folder, *options, port=port)
     server.start()
     try:
         yield server

@@ -80,12 +80,34 @@ def mode(client: ControlClient, session: str, mode: str | None, as_json: bool) -
         click.echo(printable(f"{session}: already {answer['mode']}"))
 
 
-@click.command()
+class _LogGroup(click.Group):
+    """`log SESSION` prints a session's log; other verbs are about the log as a whole."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take what is no verb for what `show` prints."""
+        if args and args[0] not in (*self.commands, *ctx.help_option_names):
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_LogGroup)
+def log() -> None:
+    """Print a session's events (log SESSION), or say that the event log is the right one (log adopt).
+
+    \b
+    Examples: modegate log my-session
+              modegate log my-session --follow
+              modegate log show adopt          a session that is named like a verb
+              modegate log adopt
+    """
+
+
+@log.command()
 @click.argument("session")
 @with_client
 @click.option("--follow", "-f", is_flag=True, help="Go on with what comes, until ^C.")
 @click.option("--json", "as_json", is_flag=True, help="Print each event as one line of JSON.")
-def log(client: ControlClient, session: str, follow: bool, as_json: bool) -> None:
+def show(client: ControlClient, session: str, follow: bool, as_json: bool) -> None:
     """Print a session's events.
 
     \b
@@ -101,6 +123,33 @@ def log(client: ControlClient, session: str, follow: bool, as_json: bool) -> Non
     except KeyboardInterrupt:
         # ^C is how following ends, not a failure.
         return
+
+
+@log.command()
+@with_client
+@click.option("--yes", is_flag=True, help="Ask nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def adopt(client: ControlClient, yes: bool, as_json: bool) -> None:
+    """Serve from the event log as it is now, though it is empty, another one, or has lost a part.
+
+    A proxy refuses every request when it finds another log than the one it knew, since the modes that
+    people set may be gone. Look first: is MODEGATE_LOG right, is the file or the server the right one, can
+    a backup be restored? After this, sessions that the log does not know begin in sessions.initial_mode:
+    set again the modes that matter before agents go on.
+
+    \b
+    Example: modegate log adopt
+    """
+    from modegate.server.printable import printable
+
+    now = client.get("/log")
+    click.echo(
+        printable("the log is one that is served from" if now["ok"] else now["message"]), err=True
+    )
+    if not now["ok"] and not yes:
+        click.confirm("Is it the right one, as it is?", abort=True, err=True)
+    answer = client.post("/log/adopt", {})
+    click.echo(json.dumps(answer) if as_json else f"adopted {answer['identity']}")
 
 
 def _all_events(client: ControlClient, path: str) -> Iterator[dict[str, Any]]:

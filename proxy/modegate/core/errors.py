@@ -19,6 +19,7 @@
     ├── UpgradeRequired           426  upgrade_required
     ├── Drained                   503  drained            the process ends
     ├── LogUnavailable            503  log_unavailable
+    │   └── AnotherLog                 another_log        not the log that it was, or a part is lost
     ├── Overloaded                503  overloaded         all steps together hold what they may
     ├── Tightened                 503  tightened          a person set a mode while the answer was under way
     └── UpstreamFailed            502  upstream_failed    no answer, or one that broke off
@@ -196,6 +197,12 @@ class Tightened(ModegateError):
 
     status = 503
     code = "tightened"
+
+
+class AnotherLog(LogUnavailable):
+    """The event log is empty, or another one, or has lost a part: what people set is not known."""
+
+    code = "another_log"
 
 
 class UpstreamFailed(ModegateError):

@@ -50,6 +50,10 @@ class Head:
     headers: Headers
 
 
+DERIVED_PREFIX = "d-"
+"""Begins each session id that is made from a first message."""
+
+
 @dataclass(frozen=True, slots=True)
 class Identified:
     """The session of a request and how it was found."""
@@ -213,7 +217,7 @@ def _derive(head: Head, body: BodyFields, tenant: Tenant) -> _Found:
     # By dialect, not by kind: a look-alike path must not be a way to another session.
     words = body.unread or plain(body.first_user_text)
     basis = "\0".join((tenant, head.endpoint.dialect, words))
-    return _Found(SessionId(f"d-{_hash(basis)[:32]}"), "derived")
+    return _Found(SessionId(f"{DERIVED_PREFIX}{_hash(basis)[:32]}"), "derived")
 
 
 def _identified(seen: _Seen, sessions: Sessions, tenant: Tenant, found: _Found) -> Identified:

@@ -207,21 +207,18 @@ def _starlette(*routes: BaseRoute) -> ASGIApp:
 class _Probes:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._asking = asyncio.Lock()
 
     async def health(self, _request: Request) -> Response:
         """Tell that the process runs; nothing else, so that no store's outage restarts it."""
         return PlainTextResponse("ok\n")
 
     async def ready(self, _request: Request) -> Response:
-        """Tell whether steps can be served: the log answers. A failed reload is only a warning."""
-        try:
-            async with asyncio.timeout(PING_S):
-                await self._parts.log.ping()
-            log = "ok"
-        except LogUnavailable as error:
-            log = str(error)
-        except TimeoutError:
-            log = f"no answer within {PING_S:g} s"
+        """Tell whether every step can be served: the log is the right one and takes what is written.
+
+        A failed reload is only a warning, and so is what operators should change about the log.
+        """
+        log, warnings = await self._log_now()
         status = self._parts.policies.status
         body: dict[str, object] = {
             "ready": log == "ok",
@@ -230,11 +227,26 @@ class _Probes:
         }
         if status.problems:
             # Not what they are: this answer is for anyone.
-            body["warning"] = (
+            warnings = [
                 f"the policies file has {len(status.problems)} problem(s), so an older policy is in "
-                "force; see `modegate check` or GET /control/v1/policy"
-            )
+                "force; see `modegate check` or GET /control/v1/policy",
+                *warnings,
+            ]
+        if warnings:
+            body["warning"] = "; ".join(warnings)
         return JSONResponse(body, 200 if log == "ok" else 503)
+
+    async def _log_now(self) -> tuple[str, list[str]]:
+        # One at a time: it writes, and anyone may ask.
+        async with self._asking:
+            try:
+                async with asyncio.timeout(PING_S):
+                    await self._parts.log.ping()
+                    return "ok", await self._parts.log.warnings()
+            except LogUnavailable as error:
+                return str(error), []
+            except TimeoutError:
+                return f"no answer within {PING_S:g} s", []
 
     async def metrics(self, request: Request) -> Response:
         """Give the page that Prometheus reads, which asks for it by an address or by a name of this proxy."""

@@ -26,6 +26,7 @@ from modegate.server.app import Parts
 from modegate.server.approvals import KEEPALIVE_S, Approvals
 from modegate.server.clock import SystemClock
 from modegate.server.control import Control
+from modegate.server.eventlog_home import HOME_FILE, Home
 from modegate.server.eventlog_open import open_log
 from modegate.server.extension import Extend, Extension, Shared
 from modegate.server.folds import Folds
@@ -99,7 +100,8 @@ async def compose(
     policies.on_change.append(lambda _: access.report())
     async with AsyncExitStack() as stack:
         try:
-            log = open_log(settings.log, clock)
+            home = Home(settings.state_dir / HOME_FILE, settings.log_id)
+            log = open_log(settings.log, clock, home)
         except (ValueError, LogUnavailable) as error:
             raise StartFailed(f"Error: {error}") from error
         stack.push_async_callback(log.close)

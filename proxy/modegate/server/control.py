@@ -35,6 +35,7 @@ from modegate.server.control_http import (
     tenant_of,
     wants_stream,
 )
+from modegate.server.control_log import LogRoutes
 from modegate.server.eventlog import EventLog, Listed
 from modegate.server.mode_setter import ModeSetter
 
@@ -54,6 +55,10 @@ class Folds(Protocol):
 
     async def state(self, key: SessionKey) -> State:
         """Give the session's state, not older than the call."""
+        ...
+
+    def begin_anew(self) -> None:
+        """Forget all: an operator says that the store is right as it is."""
         ...
 
     async def set_mode(
@@ -126,6 +131,7 @@ class Control:
         self._setter = ModeSetter(log, folds, policies)
         self._access = access
         self._approvals = ApprovalRoutes(approvals, log, policies, clock)
+        self._whole_log = LogRoutes(log, folds)
         self._log = log
         self._folds = folds
         self._policies = policies
@@ -142,6 +148,7 @@ class Control:
                 Route(f"{one}/mode", self.set_mode, methods=["PUT"]),
                 Route(f"{one}/events", self.events),
                 *self._approvals.routes(),
+                *self._whole_log.routes(),
                 Route("/v1/policy", self.policy),
             ],
             redirect_slashes=False,

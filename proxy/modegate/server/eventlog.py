@@ -73,8 +73,14 @@ class Question:
 class EventLog(Protocol):
     """Append-only logs of sessions, a feed over all of them, an index, checkpoints and bodies.
 
-    Every method raises `LogUnavailable` when the store cannot be reached or is broken.
+    Every method raises `LogUnavailable` when the store cannot be reached or is broken, and those that tell
+    what is in it also `AnotherLog` when it is not the store that this process belongs to (`Home`).
     """
+
+    @property
+    def moved(self) -> int:
+        """How often an operator put another store in its place: where logs ended before means nothing."""
+        ...
 
     async def append(
         self, key: SessionKey, entries: Sequence[Entry], *, expect: Seq | None = None
@@ -146,7 +152,15 @@ class EventLog(Protocol):
         ...
 
     async def ping(self) -> None:
-        """Do nothing if the store answers."""
+        """Do nothing if the store is the right one, answers, and takes what is written."""
+        ...
+
+    async def adopt(self) -> str:
+        """Trust the store as it is from now on, as an operator has decided; give its identity."""
+        ...
+
+    async def warnings(self) -> list[str]:
+        """Give what an operator should change about the store, as far as it tells."""
         ...
 
     async def close(self) -> None:

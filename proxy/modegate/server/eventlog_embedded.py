@@ -16,19 +16,24 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from modegate.core.errors import Conflict, LogUnavailable
+from modegate.core.errors import AnotherLog, Conflict
 from modegate.core.events import ApprovalAsked, Entry, Record, SessionOpen, decode, encode
 from modegate.core.fold import CHECKPOINT_VERSION
 from modegate.core.ids import Seq, SessionId, SessionKey, Tenant
 from modegate.server import eventlog_schema as schema
 from modegate.server.clock import Clock
 from modegate.server.eventlog import Change, Changes, Listed, Page, Question, Seen
+from modegate.server.eventlog_home import Home
 from modegate.server.eventlog_rules import (
+    ANYBODYS,
     DERIVED,
     FEED_CAP,
     FEED_PAGE,
     KEEP_QUESTIONS_MS,
+    Failures,
+    is_kin_of_all,
     read_cursor,
+    require_no_trace,
     require_whole,
     write_cursor,
 )
@@ -46,24 +51,51 @@ on conflict do update set seq = max(seq, excluded.seq), at = max(at, excluded.at
 """
 
 
+_NOTE_UNKNOWN = """
+insert into derived select :tenant, :agent, :session
+where not exists (select 1 from derived where tenant = :tenant and session = :session)
+"""
+
+_IDENTITY = "select value from store where name = 'identity'"
+_PROBE = "insert or replace into store values ('probe', zeroblob(8192))"
+_UNPROBE = "delete from store where name = 'probe'"
+
+_TRACES = """
+select 1 from feed where key = :key
+union all select 1 from checkpoints where key = :key
+union all select 1 from blobs where key = :key
+union all select 1 from questions where tenant = :tenant and session = :session limit 1
+"""
+
+
 class EmbeddedLog:
     """`EventLog` in a file."""
 
-    def __init__(self, path: Path, clock: Clock, *, feed_cap: int = FEED_CAP) -> None:
-        """Open the file, creating it and its folder.
+    def __init__(
+        self, path: Path, clock: Clock, *, feed_cap: int = FEED_CAP, home: Home | None = None
+    ) -> None:
+        """Open the file, creating it and its folder; `home` says which file is trusted.
 
         Raises:
             LogUnavailable: that cannot be done.
         """
         schema.create(path)
+        self._home = home or Home()
         self._path = path
         self._clock = clock
         self._feed_cap = feed_cap
         self._reader = schema.connect(path)
         self._writer = schema.connect(path)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="modegate-log")
-        self._file = self._identity()
+        self._file = self._inode()
+        self._identity = str(_one(self._reader, _IDENTITY))
+        self._failures = Failures()
         self._appended = asyncio.Event()
+
+    @property
+    def moved(self) -> int:
+        """How often an operator put another store in its place."""
+        return self._home.moved
 
     async def append(
         self, key: SessionKey, entries: Sequence[Entry], *, expect: Seq | None = None
@@ -96,6 +128,10 @@ class EmbeddedLog:
     @staticmethod
     def _index(db: sqlite3.Connection, key: SessionKey, seq: Seq, entries: Sequence[Entry]) -> None:
         db.execute(_NOTE, (key.tenant, key.session, seq, "", "", entries[-1].at))
+        if is_kin_of_all(key, entries):
+            db.execute(
+                _NOTE_UNKNOWN, {"tenant": key.tenant, "agent": ANYBODYS, "session": key.session}
+            )
         for entry in entries:
             if isinstance(entry.event, SessionOpen) and entry.event.derived:
                 _note_derived(db, key, entry.event.agent)
@@ -109,8 +145,10 @@ class EmbeddedLog:
         with self._reading() as db:
             end = _one(db, promised, key.tenant, key.session) or 0
             rows = db.execute(page, (str(key), after, limit)).fetchall()
+            traces = not (rows or end or after) and _has_traces(db, key)
         records = [decode(Seq(seq), envelope) for seq, envelope in rows]
         require_whole(key, after, records, limit, end)
+        require_no_trace(key, traces)
         return records
 
     async def changes(self, position: str | None, *, wait: float = 0.0) -> Changes:
@@ -183,11 +221,11 @@ class EmbeddedLog:
     async def derived_kin(self, tenant: Tenant, agent: str, since: int) -> list[SessionKey]:
         """Give sessions with events that were derived for this agent and seen or changed since."""
         sql = (
-            "select session from derived join sessions using (tenant, session) "
-            "where tenant = ? and derived.agent = ? and seq > 0 and at >= ?"
+            "select distinct session from derived join sessions using (tenant, session) "
+            "where tenant = ? and derived.agent in (?, ?) and seq > 0 and at >= ?"
         )
         with self._reading() as db:
-            found = db.execute(sql, (tenant, agent, since)).fetchall()
+            found = db.execute(sql, (tenant, agent, ANYBODYS, since)).fetchall()
         return [SessionKey(tenant, SessionId(name)) for (name,) in found]
 
     async def questions(self, tenant: Tenant, after: int, limit: int = 1000) -> list[Question]:
@@ -243,8 +281,21 @@ class EmbeddedLog:
         return {ref: body for ref, body in found.items() if body is not None}
 
     async def ping(self) -> None:
-        """Do nothing if the store answers."""
-        await self._write(lambda _db: None)
+        """Do nothing if the store is the right one, answers, and takes what is written."""
+        # New pages, as an event may need them; on a full disk nothing tells that but to try.
+        await self._write(lambda db: db.execute(_PROBE))
+        await self._write(lambda db: db.execute(_UNPROBE))
+
+    async def adopt(self) -> str:
+        """Trust the file as it is from now on; give its identity."""
+        if self._inode() == self._file:
+            self._home.keep(self._identity)
+        self._require_file()
+        return self._identity
+
+    async def warnings(self) -> list[str]:
+        """Give what an operator should change: nothing."""
+        return []
 
     async def close(self) -> None:
         """Finish what is being written and let go of the file."""
@@ -258,7 +309,7 @@ class EmbeddedLog:
         try:
             yield self._reader
         except sqlite3.Error as error:
-            raise LogUnavailable(f"the event log cannot be read: {error}") from error
+            raise self._failures.error("read", error) from error
 
     async def _write(self, job: Callable[[sqlite3.Connection], T]) -> T:
         self._require_file()
@@ -266,7 +317,8 @@ class EmbeddedLog:
         try:
             return await loop.run_in_executor(self._thread, self._transact, job)
         except sqlite3.Error as error:
-            raise LogUnavailable(f"the event log cannot be written: {error}") from error
+            full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+            raise self._failures.error("written", error, full=full) from error
 
     def _transact(self, job: Callable[[sqlite3.Connection], T]) -> T:
         db = self._writer
@@ -280,7 +332,7 @@ class EmbeddedLog:
             raise
         return result
 
-    def _identity(self) -> tuple[int, int]:
+    def _inode(self) -> tuple[int, int]:
         try:
             found = os.stat(self._path)
         except OSError:
@@ -289,13 +341,23 @@ class EmbeddedLog:
 
     def _require_file(self) -> None:
         # Other processes would write to the new file while this one kept reading the old.
-        if self._identity() != self._file:
-            raise LogUnavailable(f"the event log {self._path} was removed or replaced; restart")
+        if self._inode() != self._file:
+            raise AnotherLog(
+                "the event log was removed or replaced while modegate ran; put it back if you can, then "
+                "restart modegate"
+            )
+        if not self._home.is_ours(self._identity):
+            self._home.keep(self._identity)
 
 
 def _one(db: sqlite3.Connection, sql: str, *values: Any) -> Any:
     row = db.execute(sql, values).fetchone()
     return row[0] if row else None
+
+
+def _has_traces(db: sqlite3.Connection, key: SessionKey) -> bool:
+    names = {"key": str(key), "tenant": key.tenant, "session": key.session}
+    return db.execute(_TRACES, names).fetchone() is not None
 
 
 def _note_derived(db: sqlite3.Connection, key: SessionKey, agent: str) -> None:

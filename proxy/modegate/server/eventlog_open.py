@@ -7,13 +7,16 @@ from pathlib import Path
 from modegate.server.clock import Clock, SystemClock
 from modegate.server.eventlog import EventLog
 from modegate.server.eventlog_embedded import EmbeddedLog
+from modegate.server.eventlog_home import Home
 from modegate.server.redis_url import SCHEMES as SENTINEL_SCHEMES
 
 REDIS_SCHEMES = ("redis", "rediss", *SENTINEL_SCHEMES)
 
 
-def open_log(url: str, clock: Clock | None = None) -> EventLog:
+def open_log(url: str, clock: Clock | None = None, home: Home | None = None) -> EventLog:
     """Open the store that the URL names: `sqlite:PATH`, or Redis in one of its forms.
+
+    `home` says which store is trusted; without it, the one that is met first.
 
     Redis is connected to when first asked; an embedded store is created if it is not there.
 
@@ -23,13 +26,13 @@ def open_log(url: str, clock: Clock | None = None) -> EventLog:
     """
     scheme, _, rest = url.partition(":")
     if scheme == "sqlite" and rest.strip("/"):
-        return EmbeddedLog(Path(rest).expanduser(), clock or SystemClock())
+        return EmbeddedLog(Path(rest).expanduser(), clock or SystemClock(), home=home)
     if scheme in REDIS_SCHEMES and rest.startswith("//"):
         # Imported here because the embedded store, the default, must not cost redis-py's import.
         from modegate.server.eventlog_redis import RedisLog
 
         try:
-            return RedisLog(url)
+            return RedisLog(url, home=home)
         except ValueError as error:
             raise ValueError(f"log: {error}") from error
     # The URL may hold a password, so it is not repeated.

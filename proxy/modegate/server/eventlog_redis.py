@@ -11,92 +11,57 @@ that the server closed is mostly noticed before anything is sent on it.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
-from redis.exceptions import RedisError
+from redis.exceptions import OutOfMemoryError, RedisError
 
-from modegate.core.errors import Conflict, LogUnavailable
+from modegate.core.errors import AnotherLog, Conflict, LogUnavailable
 from modegate.core.events import ApprovalAsked, Entry, Record, SessionOpen, decode, encode
-from modegate.core.fold import CHECKPOINT_VERSION
-from modegate.core.ids import Seq, SessionId, SessionKey, Tenant
+from modegate.core.ids import LOCAL, Seq, SessionId, SessionKey, Tenant
 from modegate.server.eventlog import Change, Changes, Listed, Page, Question, Seen
+from modegate.server.eventlog_home import Home, lost, new_identity
 from modegate.server.eventlog_rules import (
+    ANYBODYS,
     DERIVED,
     FEED_CAP,
     FEED_PAGE,
     KEEP_QUESTIONS_MS,
+    Failures,
+    is_kin_of_all,
     read_cursor,
+    require_no_trace,
     require_whole,
     write_cursor,
 )
 from modegate.server.redis_clients import BLOCK_S, RedisClients
-
-FEED = "modegate:{feed}"
-
-_APPEND = """
-local last = 0
-if redis.call('EXISTS', KEYS[1]) == 1 then
-  local info = redis.call('XINFO', 'STREAM', KEYS[1])
-  for i = 1, #info, 2 do
-    -- not the last entry's id: a trimmed stream still knows where it ended
-    if info[i] == 'last-generated-id' then last = tonumber(string.match(info[i + 1], '^%d+')) end
-  end
-end
-if ARGV[1] ~= '' and tonumber(ARGV[1]) ~= last then return {0, last} end
-for i = 2, #ARGV do
-  last = last + 1
-  redis.call('XADD', KEYS[1], string.format('%d-0', last), 'e', ARGV[i])
-end
-return {1, last}
-"""
-
-_SAVE_CHECKPOINT = """
-local kept = redis.call('HGET', KEYS[1], 'seq')
-if not kept or tonumber(kept) < tonumber(ARGV[1]) then
-  redis.call('HSET', KEYS[1], 'seq', ARGV[1], 'state', ARGV[2])
-end
-return 1
-"""
+from modegate.server.redis_keys import (
+    APPEND,
+    CLAIM,
+    FEED,
+    MARK,
+    NOBODY,
+    PROBE,
+    PROBE_MS,
+    SAVE_CHECKPOINT,
+    STORE,
+    Index,
+    SessionKeys,
+    add_derived,
+    instead_of,
+    marked,
+)
 
 _decode_seen = msgspec.json.Decoder(tuple[str, str]).decode
-
-
-class _Session:
-    """The keys of one session, in one hash slot."""
-
-    def __init__(self, key: SessionKey) -> None:
-        tag = f"modegate:{{{key}}}"
-        self.events = f"{tag}:events"
-        self.checkpoint = f"{tag}:checkpoint:{CHECKPOINT_VERSION}"
-        self.blob = f"{tag}:blob:"
-
-
-class _Index:
-    """The keys of one tenant's index, in one hash slot."""
-
-    def __init__(self, tenant: Tenant) -> None:
-        tag = f"modegate:{{{quote(tenant, safe='')}}}"
-        self.times = f"{tag}:times"
-        self.ends = f"{tag}:ends"
-        self.seen = f"{tag}:seen"
-        self.questions = f"{tag}:questions"
-        self.ask_ends = f"{tag}:ask-ends"
-        self._derived = f"{tag}:derived:"
-
-    def derived(self, agent: str) -> str:
-        return self._derived + hashlib.sha256(agent.encode()).hexdigest()[:16]
 
 
 class RedisLog:
     """`EventLog` in Redis 7 or a server that speaks like it."""
 
-    def __init__(self, url: str, *, feed_cap: int = FEED_CAP) -> None:
-        """Keep the address; the first call connects.
+    def __init__(self, url: str, *, feed_cap: int = FEED_CAP, home: Home | None = None) -> None:
+        """Keep the address; the first call connects. `home` says which store is trusted.
 
         Raises:
             ValueError: the URL cannot be read.
@@ -104,19 +69,33 @@ class RedisLog:
         self._clients = RedisClients(url)
         self._reader, self._writer = self._clients.reader, self._clients.writer
         self._feed_cap = feed_cap
-        self._append = self._writer.register_script(_APPEND)
-        self._save = self._writer.register_script(_SAVE_CHECKPOINT)
+        self._home = home or Home()
+        self._settling = asyncio.Lock()
+        self._marked: set[Tenant] = set()
+        self._failures = Failures()
+        self._append = self._writer.register_script(APPEND)
+        self._claim = self._writer.register_script(CLAIM)
+        self._save = self._writer.register_script(SAVE_CHECKPOINT)
+
+    @property
+    def moved(self) -> int:
+        """How often an operator put another store in its place."""
+        return self._home.moved
 
     async def append(
         self, key: SessionKey, entries: Sequence[Entry], *, expect: Seq | None = None
     ) -> Seq:
         """Append all entries or none, durably; give the last one's seq."""
         envelopes = [encode(entry) for entry in entries]
-        with _reported("written"):
+        with self._reported("written"):
+            await self._settle()
             # First, so that no question is in a log and not in the index.
             await self._note_questions(key, entries)
+            if is_kin_of_all(key, entries):
+                await self._note_unknown(key)
+            await self._mark(key.tenant)
             fits, last = await self._append(
-                [_Session(key).events], ["" if expect is None else expect, *envelopes]
+                [SessionKeys(key).events], ["" if expect is None else expect, *envelopes]
             )
             if not fits:
                 raise Conflict(f"the log of session {key} ends at {last}, not at {expect}")
@@ -124,11 +103,26 @@ class RedisLog:
                 await self._publish(key, Seq(last), entries)
         return Seq(last)
 
+    async def _note_unknown(self, key: SessionKey) -> None:
+        index = Index(key.tenant)
+        if await self._writer.hget(index.seen, key.session) is None:
+            await self._writer.sadd(index.derived(ANYBODYS), key.session)
+            await self._writer.zadd(index.ends, {index.derived_mark(ANYBODYS): 0})
+
+    async def _mark(self, tenant: Tenant) -> None:
+        """Mark a tenant's index of ends before there is anything in it, once for all."""
+        if tenant in self._marked:
+            return
+        if not await self._writer.hget(STORE, marked(tenant)):
+            await self._writer.zadd(Index(tenant).ends, {MARK: 0})
+            await self._writer.hset(STORE, marked(tenant), 1)
+        self._marked.add(tenant)
+
     async def _note_questions(self, key: SessionKey, entries: Sequence[Entry]) -> None:
         asked = {e.event.id: e.event.expires for e in entries if isinstance(e.event, ApprovalAsked)}
         if not asked:
             return
-        index = _Index(key.tenant)
+        index = Index(key.tenant)
         over = entries[-1].at - KEEP_QUESTIONS_MS
         old = await self._writer.zrangebyscore(index.ask_ends, "-inf", over)
         pipe = self._writer.pipeline(transaction=True)
@@ -140,40 +134,77 @@ class RedisLog:
         await pipe.execute()
 
     async def _publish(self, key: SessionKey, last: Seq, entries: Sequence[Entry]) -> None:
-        index = _Index(key.tenant)
+        index = Index(key.tenant)
         pipe = self._writer.pipeline(transaction=False)
         pipe.zadd(index.ends, {key.session: last}, gt=True)
         if entries:
             pipe.zadd(index.times, {key.session: entries[-1].at}, gt=True)
         for entry in entries:
             if isinstance(entry.event, SessionOpen) and entry.event.derived:
-                pipe.sadd(index.derived(entry.event.agent), key.session)
+                add_derived(pipe, index, entry.event.agent, key.session)
         fields: dict[Any, Any] = {"k": str(key), "s": last}
         pipe.xadd(FEED, fields, maxlen=self._feed_cap, approximate=True)
         await pipe.execute()
 
     async def read(self, key: SessionKey, after: Seq = Seq(0), limit: int = 1000) -> list[Record]:
         """Give up to `limit` records after a seq, in order and without a hole."""
-        stream = _Session(key).events
+        names, index = SessionKeys(key), Index(key.tenant)
         pipe = self._reader.pipeline(transaction=False)
         # What is promised is asked first, so that an append in between cannot look like a loss.
-        pipe.zscore(_Index(key.tenant).ends, key.session)
-        pipe.xinfo_stream(stream)
-        pipe.xrange(stream, min=f"{after + 1}-0", count=limit)
-        with _reported("read"):
-            end, info, found = await pipe.execute(raise_on_error=False)
-            for answer in (end, found):
+        pipe.hget(STORE, marked(key.tenant))
+        pipe.zmscore(index.ends, [key.session, MARK])
+        pipe.xinfo_stream(names.events)
+        pipe.xrange(names.events, min=f"{after + 1}-0", count=limit)
+        pipe.exists(names.checkpoint)
+        # And which store it is last: it was the same all the while.
+        pipe.hget(STORE, "id")
+        with self._reported("read"):
+            await self._settle()
+            named, ends, info, found, traces, store = await pipe.execute(raise_on_error=False)
+            for answer in (named, ends, found, traces, store):
                 if isinstance(answer, Exception):
                     raise answer
+            await self._require(store, whole=not named or ends[1] is not None)
+        end = ends[0]
         if not isinstance(info, Exception):  # an error: there is no such stream
             end = max(end or 0, _seq(info["last-generated-id"]))
         records = [decode(_seq(id_), fields[b"e"]) for id_, fields in found]
         require_whole(key, after, records, limit, int(end or 0))
+        require_no_trace(key, bool(traces) and not (found or end or after))
         return records
+
+    async def _settle(self) -> None:
+        """Trust the store that is met first, if none is trusted yet; one that has no identity gets one."""
+        if self._home.identity is not None:
+            return
+        async with self._settling:
+            found = await self._writer.hget(STORE, "id")
+            if not self._home.is_ours(found.decode() if found else None):
+                self._home.keep((await self._claim([STORE], [new_identity()])).decode())
+
+    async def _require(self, identity: bytes | None, *, whole: bool) -> None:
+        """Check that what was read is of the store that is trusted, and that nothing of it was lost.
+
+        A store that operators adopted elsewhere in place of the one that is trusted here will do.
+
+        Args:
+            identity: what the store is called, as read *after* the rest.
+            whole: whether all is there of which the store says that it is.
+        """
+        found = identity.decode() if identity else None
+        try:
+            ours = self._home.is_ours(found)
+        except AnotherLog:
+            if found is None or not await self._writer.hget(STORE, instead_of(self._home.identity)):
+                raise
+            self._home.keep(found)
+            ours = True
+        if not (ours and whole):
+            raise lost("parts of its index")
 
     async def changes(self, position: str | None, *, wait: float = 0.0) -> Changes:
         """Give what the feed brought after `position` (None: only the feed's present end)."""
-        with _reported("read"):
+        with self._reported("read"):
             found = await self._changes(position)
             loop = asyncio.get_running_loop()
             until = loop.time() + wait
@@ -216,25 +247,31 @@ class RedisLog:
         """Note in the index that these sessions sent requests."""
         pipe = self._writer.pipeline(transaction=False)
         for one in seen:
-            index = _Index(one.key.tenant)
+            index = Index(one.key.tenant)
             pipe.zadd(index.times, {one.key.session: one.at}, gt=True)
             pipe.hset(index.seen, one.key.session, msgspec.json.encode((one.agent, one.how)))
             if one.how == DERIVED:
-                pipe.sadd(index.derived(one.agent), one.key.session)
-        with _reported("written"):
+                add_derived(pipe, index, one.agent, one.key.session)
+        with self._reported("written"):
             await pipe.execute()
 
     async def was_seen(self, key: SessionKey) -> bool:
         """Tell whether the index knows the session."""
-        with _reported("read"):
-            score = await self._reader.zscore(_Index(key.tenant).times, key.session)
+        index = Index(key.tenant)
+        pipe = self._reader.pipeline(transaction=False)
+        pipe.zscore(index.times, key.session)
+        pipe.hget(STORE, "id")
+        with self._reported("read"):
+            await self._settle()
+            score, store = await pipe.execute()
+            await self._require(store, whole=True)
         return score is not None
 
     async def sessions(self, tenant: Tenant, cursor: str | None = None, limit: int = 50) -> Page:
         """List a tenant's sessions, newest first."""
-        index = _Index(tenant)
+        index = Index(tenant)
         found: list[tuple[int, str]] = []
-        with _reported("read"):
+        with self._reported("read"):
             async for at, name in self._newest(index, cursor, limit + 1):
                 found.append((at, name))
                 if len(found) > limit:
@@ -253,7 +290,7 @@ class RedisLog:
         return Page(tuple(rows), write_cursor(rows[-1].at, rows[-1].key.session) if more else None)
 
     async def _newest(
-        self, index: _Index, cursor: str | None, count: int
+        self, index: Index, cursor: str | None, count: int
     ) -> AsyncIterator[tuple[int, str]]:
         at, session = read_cursor(cursor) if cursor else (None, SessionId(""))
         skip = 0
@@ -278,10 +315,26 @@ class RedisLog:
 
     async def derived_kin(self, tenant: Tenant, agent: str, since: int) -> list[SessionKey]:
         """Give sessions with events that were derived for this agent and seen or changed since."""
-        index = _Index(tenant)
-        with _reported("read"):
+        index = Index(tenant)
+        pipe = self._reader.pipeline(transaction=False)
+        pipe.hget(STORE, marked(tenant))
+        pipe.zmscore(
+            index.ends, [MARK, *(index.derived_mark(whose) for whose in (agent, ANYBODYS))]
+        )
+        for whose in (agent, ANYBODYS):
+            pipe.exists(index.derived(whose))
             # The smaller of both sets bounds the work; the score of a plain set's members counts 1.
-            both = await self._reader.zinter({index.ends: 1, index.derived(agent): 0})
+            pipe.zinter({index.ends: 1, index.derived(whose): 0})
+        pipe.hget(STORE, "id")
+        with self._reported("read"):
+            await self._settle()
+            named, marks, there, own, others_there, others, store = await pipe.execute()
+            promised = (named, *(mark is not None for mark in marks[1:]))
+            found = (marks[0] is not None, there, others_there)
+            await self._require(
+                store, whole=all(f or not p for p, f in zip(promised, found, strict=True))
+            )
+            both = list({*own, *others})
             times = await self._reader.zmscore(index.times, both) if both else []
         return [
             SessionKey(tenant, SessionId(name.decode()))
@@ -291,8 +344,8 @@ class RedisLog:
 
     async def questions(self, tenant: Tenant, after: int, limit: int = 1000) -> list[Question]:
         """Give what was asked and expires after a time, the latest to expire first; settled or not."""
-        index = _Index(tenant)
-        with _reported("read"):
+        index = Index(tenant)
+        with self._reported("read"):
             rows = await self._reader.zrange(
                 index.ask_ends, "+inf", f"({after}", desc=True, byscore=True,
                 offset=0, num=limit, withscores=True,
@@ -307,59 +360,96 @@ class RedisLog:
 
     async def asked_in(self, tenant: Tenant, approval: str) -> SessionKey | None:
         """Give the session of a question; None if it was never asked, or expired over a day ago."""
-        with _reported("read"):
-            found = await self._reader.hget(_Index(tenant).questions, approval)
+        with self._reported("read"):
+            found = await self._reader.hget(Index(tenant).questions, approval)
         return None if found is None else SessionKey(tenant, SessionId(found.decode()))
 
     async def save_checkpoint(self, key: SessionKey, seq: Seq, checkpoint: bytes) -> None:
         """Keep a folded state; an older one is replaced, a newer one stays."""
-        with _reported("written"):
-            await self._save([_Session(key).checkpoint], [seq, checkpoint])
+        with self._reported("written"):
+            await self._save([SessionKeys(key).checkpoint], [seq, checkpoint])
 
     async def load_checkpoint(self, key: SessionKey) -> tuple[Seq, bytes] | None:
         """Give the newest checkpoint of this `fold.CHECKPOINT_VERSION`."""
-        with _reported("read"):
-            found = await self._reader.hmget(_Session(key).checkpoint, ["seq", "state"])
+        with self._reported("read"):
+            found = await self._reader.hmget(SessionKeys(key).checkpoint, ["seq", "state"])
         seq, state = found
         return None if seq is None or state is None else (Seq(int(seq)), state)
 
     async def put_blob(self, key: SessionKey, ref: str, body: bytes, keep_ms: int) -> None:
         """Store a withheld turn's bodies beside the log, for at least `keep_ms`."""
-        with _reported("written"):
-            await self._writer.set(_Session(key).blob + ref, body, px=keep_ms)
+        with self._reported("written"):
+            await self._writer.set(SessionKeys(key).blob + ref, body, px=keep_ms)
 
     async def get_blobs(self, key: SessionKey, refs: Sequence[str]) -> dict[str, bytes]:
         """Give those bodies that are still there."""
         if not refs:
             return {}
-        with _reported("read"):
-            found = await self._reader.mget([_Session(key).blob + ref for ref in refs])
+        with self._reported("read"):
+            found = await self._reader.mget([SessionKeys(key).blob + ref for ref in refs])
         return {ref: body for ref, body in zip(refs, found, strict=True) if body is not None}
 
     async def ping(self) -> None:
-        """Do nothing if the store answers."""
-        with _reported("reached"):
-            await self._writer.ping()
+        """Do nothing if the store is the right one, answers, and takes what is written."""
+        with self._reported("written"):
+            await self._writer.set(PROBE, b"", px=PROBE_MS)
+        await self.was_seen(NOBODY)
+
+    async def adopt(self) -> str:
+        """Trust the store as it is from now on, what it has lost included; give its identity."""
+        before = self._home.identity
+        with self._reported("written"):
+            wanted = self._home.given or new_identity()
+            identity: str = (await self._claim([STORE], [wanted])).decode()
+            if before not in (None, identity):
+                await self._writer.hset(STORE, instead_of(before), 1)
+            self._home.keep(identity)
+            index = Index(LOCAL)
+            await self._writer.zadd(index.ends, {MARK: 0})
+            await self._writer.hset(STORE, marked(LOCAL), 1)
+            await self._forget_lost_sets(index)
+        return identity
+
+    async def _forget_lost_sets(self, index: Index) -> None:
+        for mark in await self._writer.zrangebyscore(index.ends, 0, 0):
+            digest = mark.decode().strip()
+            if digest and not await self._writer.exists(index.derived_of(digest)):
+                await self._writer.zrem(index.ends, mark)
+
+    async def warnings(self) -> list[str]:
+        """Give what an operator should change, where this user may ask: that the server evicts."""
+        try:
+            with self._reported("read"):
+                info = await self._reader.info("memory")
+        except LogUnavailable:
+            return []
+        policy = info.get("maxmemory_policy", "noeviction")
+        if policy == "noeviction":
+            return []
+        return [
+            f"the Redis of the event log has maxmemory-policy {policy}, by which it forgets modes when it is "
+            "full: set noeviction"
+        ]
 
     async def close(self) -> None:
         """Close all connections."""
         await self._clients.close()
 
+    @contextmanager
+    def _reported(self, what: str) -> Iterator[None]:
+        """Tell of a failure in our words, and of a cancellation that was lost within.
 
-@contextmanager
-def _reported(what: str) -> Iterator[None]:
-    """Tell of a failure in our words, and of a cancellation that was lost within.
-
-    redis-py sends by `asyncio.wait_for`, and that of Python 3.11 drops a cancellation which comes in the turn
-    in which the sending is done: a step whose client has gone would wait for its upstream for ever.
-    """
-    try:
-        yield
-    except (RedisError, OSError) as error:
-        raise LogUnavailable(f"the event log cannot be {what}: {error}") from error
-    task = asyncio.current_task()
-    if task is not None and task.cancelling():
-        raise asyncio.CancelledError
+        redis-py sends by `asyncio.wait_for`, and that of Python 3.11 drops a cancellation which comes in
+        the turn in which the sending is done: a step whose client has gone would wait for ever.
+        """
+        try:
+            yield
+        except (RedisError, OSError) as error:
+            full = isinstance(error, OutOfMemoryError)
+            raise self._failures.error(what, error, full=full) from error
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise asyncio.CancelledError
 
 
 def _seq(stream_id: bytes) -> Seq:

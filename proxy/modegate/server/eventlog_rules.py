@@ -1,11 +1,14 @@
-"""What both stores must do alike: notice lost events, and write the cursor of a page."""
+"""What both stores must do alike: notice lost events, tell of failures, and write the cursor of a page."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Sequence
 
-from modegate.core.errors import BadRequest, SessionUnreadable
-from modegate.core.events import Record
+from modegate.core.errors import BadRequest, LogUnavailable, SessionUnreadable
+from modegate.core.events import Entry, ModeSet, Record, SessionOpen
+from modegate.core.identify import DERIVED_PREFIX
 from modegate.core.ids import Seq, SessionId, SessionKey
 
 FEED_CAP = 100_000
@@ -19,6 +22,47 @@ KEEP_QUESTIONS_MS = 24 * 60 * 60 * 1000
 
 DERIVED = "derived"
 """`Seen.how` of a session whose id was made from its first message."""
+
+ANYBODYS = ""
+"""In the index of derived sessions, the agent of one that is not known yet: it is kin to every agent."""
+
+
+TELL_EVERY_S = 10.0
+
+logger = logging.getLogger(__name__)
+
+
+class Failures:
+    """Turns what a store says into an error for clients, who get none of its words; the operator gets all."""
+
+    def __init__(self) -> None:
+        """Nothing was told yet."""
+        self._told: dict[str, float] = {}
+
+    def error(self, what: str, error: Exception, *, full: bool = False) -> LogUnavailable:
+        """Give the error to raise, and log the store's words, at most once in `TELL_EVERY_S`.
+
+        Args:
+            what: what cannot be done: `read`, `written`, `reached`.
+            error: the store's own.
+            full: whether there is no room for what is to be written.
+        """
+        now = asyncio.get_running_loop().time()
+        if now - self._told.get(what, -TELL_EVERY_S) >= TELL_EVERY_S:
+            self._told[what] = now
+            logger.warning("the event log cannot be %s: %s", what, error)
+        return LogUnavailable(f"the event log cannot be {what}{': it is full' if full else ''}")
+
+
+def is_kin_of_all(key: SessionKey, entries: Sequence[Entry]) -> bool:
+    """Tell whether a mode is set on a session with a derived id before it was opened, by a person.
+
+    Rows of the index that tell whose session it is may follow later, or be lost.
+    """
+    events = [entry.event for entry in entries]
+    set_now = any(isinstance(event, ModeSet) for event in events)
+    opened = any(isinstance(event, SessionOpen) for event in events)
+    return set_now and not opened and key.session.startswith(DERIVED_PREFIX)
 
 
 def require_whole(
@@ -46,6 +90,22 @@ def require_whole(
     raise SessionUnreadable(
         f"the log of session {key} has lost {missing}, so its mode cannot be known"
     )
+
+
+def require_no_trace(key: SessionKey, found: bool) -> None:
+    """Check a session of which a read gave no event, and of which none was promised.
+
+    Args:
+        key: the session.
+        found: whether anything else in the store is there only because it had events.
+
+    Raises:
+        SessionUnreadable: it had some.
+    """
+    if found:
+        raise SessionUnreadable(
+            f"the log of session {key} has lost all its events, so its mode cannot be known"
+        )
 
 
 def write_cursor(at: int, session: SessionId) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from modegate.core.errors import LogUnavailable
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 BUSY_TIMEOUT_MS = 5_000
 """How long a writer waits for the other processes' writers."""
 
@@ -50,6 +50,13 @@ create table if not exists blobs (
     primary key (key, ref)
 );
 create index if not exists blobs_by_end on blobs (until);
+create table if not exists store (
+    name text primary key, value
+) without rowid;
+insert or ignore into store values ('identity', lower(hex(randomblob(8))));
+create index if not exists feed_by_key on feed (key);
+create index if not exists derived_by_session on derived (tenant, session);
+create index if not exists questions_by_session on questions (tenant, session);
 """
 
 

@@ -63,6 +63,7 @@ class Folds:
         self._max_sessions = max_sessions
         self._slots: OrderedDict[SessionKey, _Slot] = OrderedDict()
         self._floors: OrderedDict[SessionKey, Seq] = OrderedDict()
+        self._moved = log.moved
         self._position: str | None = None
         self._reading = asyncio.Lock()
         self._ended = 0
@@ -88,6 +89,12 @@ class Folds:
                 state = slot.current() or await self._load(key, slot)
             if gaps == self.gaps:
                 return state
+
+    def begin_anew(self) -> None:
+        """Forget all, where logs ended too: an operator says that the store is right as it is."""
+        self._forget()
+        self._floors.clear()
+        self._position = None
 
     async def append(
         self, key: SessionKey, entries: Sequence[Entry], *, expect: Seq | None = None
@@ -220,6 +227,9 @@ class Folds:
                 state = fold(state, record)
             if len(records) < PAGE:
                 break
+        if self._moved != self.log.moved:
+            self._moved = self.log.moved
+            self._floors.clear()
         floor = self._floors.get(key, Seq(0))
         if state.seq < floor:
             raise SessionUnreadable(

@@ -151,8 +151,10 @@ async def _tell(settings: Settings, addresses: Addresses, composed: Composed) ->
             logger.warning("everyone who reaches port %d can send requests here", addresses.port)
     try:
         await composed.parts.log.ping()
+        for warning in await composed.parts.log.warnings():
+            logger.warning("%s", warning)
     except LogUnavailable as error:
-        logger.warning("the log does not answer yet, so no request is served: %s", error)
+        logger.warning("the log is not ready, so that not every request is served: %s", error)
 
 
 def facts(settings: Settings, ports: tuple[int, int], policies: Policies) -> dict[str, str]:

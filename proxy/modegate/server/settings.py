@@ -7,6 +7,7 @@ the finished `Settings` on; nothing else in modegate reads the environment for c
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,8 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["console", "json"]
 
 MAX_WORKERS = 256
+
+_LOG_ID = re.compile(r"[A-Za-z0-9-]{8,64}")
 
 LOG_SCHEMES = ("sqlite", "redis", "rediss", "redis+sentinel", "rediss+sentinel")
 
@@ -100,6 +103,14 @@ class Settings:
             "STATE_DIR/log.db",
         ),
     )
+    log_id: str | None = field(
+        default=None,
+        metadata=_about(
+            "Identity that the event log must have, for processes without a state folder that lasts; any "
+            "other, and an empty one, is refused until `modegate log adopt`.",
+            "that of the log that is met first, kept in STATE_DIR/log-id",
+        ),
+    )
     upstream: str | None = field(
         default=None,
         metadata=_about(
@@ -158,6 +169,8 @@ def _outside_problems(settings: Settings) -> Iterator[str]:
     scheme, _, rest = settings.log.partition(":")
     if scheme not in LOG_SCHEMES or not rest:
         yield f"log: {_shown(settings.log)!r} is none of sqlite:PATH, redis://…, rediss://…, redis+sentinel://…"
+    if settings.log_id is not None and not _LOG_ID.fullmatch(settings.log_id):
+        yield f"log_id: {settings.log_id[:64]!r} is not 8 to 64 letters, digits and -"
     if settings.upstream is not None and (problem := _upstream_problem(settings.upstream)):
         yield f"upstream: {problem}"
     token = settings.control_token

@@ -40,9 +40,13 @@ class Policies:
 
 @dataclass
 class Store:
-    """An event log of which only `ping` is asked."""
+    """An event log of which only `ping` and `warnings` are asked."""
 
     ping: Callable[[], Awaitable[None]]
+    wrong: list[str] = field(default_factory=list)
+
+    async def warnings(self) -> list[str]:
+        return self.wrong
 
 
 async def answers() -> None:

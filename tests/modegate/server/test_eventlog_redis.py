@@ -14,8 +14,9 @@ from modegate.core.errors import LogUnavailable, SessionUnreadable
 from modegate.core.ids import Seq
 from modegate.server import redis_clients
 from modegate.server.eventlog import Change
-from modegate.server.eventlog_redis import FEED, RedisLog
+from modegate.server.eventlog_redis import RedisLog
 from modegate.server.redis_clients import RedisClients
+from modegate.server.redis_keys import FEED
 from support.redis_server import RedisServer, redis_server
 from support.stores import key_of, mode_set
 
@@ -203,7 +204,7 @@ async def test_B135_a_trimmed_beginning_is_noticed(log: RedisLog, raw: Any, left
 
 async def test_B135_a_trimmed_stream_is_noticed_without_the_index(log: RedisLog, raw: Any) -> None:
     await log.append(S, [mode_set("plan")])
-    await raw.delete("modegate:{local}:ends")
+    await raw.zrem("modegate:{local}:ends", "s")
     await raw.xtrim(EVENTS, maxlen=0, approximate=False)
     with pytest.raises(SessionUnreadable, match="has lost events 1 to 1"):
         await log.read(S)
@@ -265,7 +266,7 @@ async def test_bodies_end_by_themselves(log: RedisLog, raw: Any) -> None:
 async def test_a_full_server_is_reported_and_appends_nothing(log: RedisLog, raw: Any) -> None:
     await log.append(S, [mode_set("plan")])
     await raw.config_set("maxmemory", 1)
-    with pytest.raises(LogUnavailable, match="memory"):
+    with pytest.raises(LogUnavailable, match="it is full"):
         await log.append(S, [mode_set("a"), mode_set("b")])
     await raw.config_set("maxmemory", 0)
     assert len(await log.read(S)) == 1

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
-from modegate.core.errors import Conflict, LogUnavailable, SessionUnreadable
+from modegate.core.errors import AnotherLog, Conflict, LogUnavailable, SessionUnreadable
 from modegate.core.events import CallJudged, Entry, ModeSet, Record, RequestHeader, SessionOpen
 from modegate.core.fold import State, fold_all
 from modegate.core.ids import CallId, Lane, ModeId, Seq, SessionId, SessionKey, StepId, ToolName
@@ -20,8 +20,9 @@ from modegate.server.clock import SystemClock
 from modegate.server.eventlog import Changes, EventLog
 from modegate.server.eventlog_embedded import EmbeddedLog
 from modegate.server.eventlog_open import open_log
-from modegate.server.eventlog_redis import FEED, RedisLog
+from modegate.server.eventlog_redis import RedisLog
 from modegate.server.folds import CHECKPOINT_EVERY, Folds
+from modegate.server.redis_keys import FEED, STORE
 from support.redis_server import RedisServer, redis_server
 from support.stores import Store, entry, key_of, mode_set
 
@@ -494,7 +495,12 @@ async def test_B140_a_log_that_went_back_never_gives_default(
     log: EventLog = redis_folds.log
     assert isinstance(log, RedisLog)
     async with Redis.from_url(own_server.admin_url) as raw:
+        identity = await raw.hget(STORE, "id")
         await raw.flushall()
+        with pytest.raises(AnotherLog):
+            await redis_folds.state(S)
+        # It is the same store, and what came last is not in it.
+        await raw.hset(STORE, "id", identity)
     if lost == "the last":
         await log.append(S, [header(1)])
     for _ in range(2):

@@ -1,0 +1,137 @@
+"""Which store this process belongs to: a store that is gone, or another one, must not open the gate.
+
+A store is given an identity once, when it is first used. Where the process finds none it takes the one
+of the store that it meets, and keeps it beside the control token. From then on it trusts no other:
+an empty store, or one of another identity, says nothing about the modes that were set. `adopt` is how an
+operator who has looked says that it is the right one.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import tempfile
+from pathlib import Path
+
+from modegate.core.errors import AnotherLog
+
+HOME_FILE = "log-id"
+
+logger = logging.getLogger(__name__)
+
+
+class Home:
+    """The identity of the one store that is trusted, in memory and in a file."""
+
+    def __init__(self, path: Path | None = None, given: str | None = None) -> None:
+        """Remember where the identity is kept; without a path it lasts as long as the process.
+
+        Args:
+            path: the file; it may not be there yet.
+            given: the identity that the store must have, by a setting; then no file is read or written.
+        """
+        self.moved = 0
+        """How often another store was trusted than before, since operators adopted it."""
+        self._path = None if given else path
+        self.given = given
+        """What a setting says that the store must be called."""
+        self._identity = given or self._read()
+
+    @property
+    def identity(self) -> str | None:
+        """The identity of the store that is trusted; None: whichever is met first."""
+        return self._identity
+
+    def is_ours(self, found: str | None) -> bool:
+        """Tell whether a store is trusted; False: none was met yet, so that this one is to be kept.
+
+        Args:
+            found: what the store is called; None if it has no identity.
+
+        Raises:
+            AnotherLog: another store is trusted, or this one has lost its identity.
+        """
+        if found is not None and found == self._identity:
+            return True
+        if self.given is None:
+            # Another process of the same folder may have adopted it, or have been the first.
+            self._take(self._read() or self._identity)
+        if self._identity is None:
+            return False
+        if found == self._identity:
+            return True
+        what = f"another one ({found})" if found else "empty, or has lost what it was called"
+        raise AnotherLog(
+            _words(f"this proxy belongs to {self._identity}, and the one it finds is {what}")
+        )
+
+    def keep(self, identity: str) -> None:
+        """Trust this store from now on.
+
+        Raises:
+            AnotherLog: a setting says which store it must be.
+        """
+        if self.given not in (None, identity):
+            raise AnotherLog(
+                f"the event log is {identity}, and MODEGATE_LOG_ID says {self.given}: change the setting"
+            )
+        self._take(identity)
+        if self._path is None:
+            return
+        try:
+            _write(self._path, identity)
+        except OSError as error:
+            logger.warning(
+                "the identity of the event log, %s, cannot be kept in %s (%s): after a restart another or an "
+                "empty one would not be noticed; set MODEGATE_LOG_ID=%s", identity, self._path,
+                error.strerror or error, identity,
+            )  # fmt: skip
+
+    def _take(self, identity: str | None) -> None:
+        self.moved += self._identity not in (None, identity)
+        self._identity = identity
+
+    def _read(self) -> str | None:
+        if self._path is None:
+            return None
+        try:
+            return self._path.read_text(encoding="ascii").strip()[:100] or None
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            # Not None: that would be to trust whatever comes.
+            raise AnotherLog(
+                _words(f"which one is the right one cannot be read from {self._path}")
+            ) from error
+
+
+def lost(what: str) -> AnotherLog:
+    """Give the error for a store that lost a part of itself, such as keys that Redis evicted."""
+    return AnotherLog(_words(f"it has lost {what}"))
+
+
+def new_identity() -> str:
+    """Make an identity."""
+    return secrets.token_hex(8)
+
+
+def _words(why: str) -> str:
+    return (
+        f"the event log is not the one it was: {why}. Modes that people set may be gone with it, so no "
+        "request is served until an operator has looked and runs: modegate log adopt"
+    )
+
+
+def _write(path: Path, identity: str) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(identity + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
