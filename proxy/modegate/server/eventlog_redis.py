@@ -151,16 +151,16 @@ class RedisLog:
         names, index = SessionKeys(key), Index(key.tenant)
         pipe = self._reader.pipeline(transaction=False)
         # What is promised is asked first, so that an append in between cannot look like a loss.
+        pipe.exists(names.checkpoint)
         pipe.hget(STORE, marked(key.tenant))
         pipe.zmscore(index.ends, [key.session, MARK])
         pipe.xinfo_stream(names.events)
         pipe.xrange(names.events, min=f"{after + 1}-0", count=limit)
-        pipe.exists(names.checkpoint)
         # And which store it is last: it was the same all the while.
         pipe.hget(STORE, "id")
         with self._reported("read"):
             await self._settle()
-            named, ends, info, found, traces, store = await pipe.execute(raise_on_error=False)
+            traces, named, ends, info, found, store = await pipe.execute(raise_on_error=False)
             for answer in (named, ends, found, traces, store):
                 if isinstance(answer, Exception):
                     raise answer
