@@ -151,6 +151,20 @@ def test_compose_has_all_files_after_its_steps(copied: Path) -> None:
     assert (deploy / "modegate.env").stat().st_mode & 0o077 == 0
 
 
+def test_o10_each_process_of_compose_can_be_scraped() -> None:
+    """At a port of its own, of loopback alone, that leads to where metrics are served."""
+    env = SERVICES["modegate-1"]["environment"]
+    proxies = [one for name, one in SERVICES.items() if name.startswith("modegate")]
+    ports = [port.split(":") for one in proxies for port in one["ports"]]
+    assert {address for address, _, _ in ports} == {"127.0.0.1"}
+    assert {inner for _, _, inner in ports} == {env["MODEGATE_CONTROL_PORT"]}
+    taken = [one.split(":")[-2] for one in SERVICES["nginx"]["ports"]]
+    outer = [published for _, published, _ in ports]
+    assert len({*outer, *taken}) == len(outer) + len(taken) == 4
+    operations = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    assert " and ".join(outer) in operations
+
+
 def test_compose_fits_together() -> None:
     """nginx finds the proxies where they are, agents' network reaches no Redis, and endings have time."""
     nginx = text("nginx/modegate.conf")

@@ -18,12 +18,15 @@ import httpx
 import pytest
 
 from modegate import __version__
+from modegate.core.ids import LOCAL
+from modegate.server.eventlog import Seen
 from modegate.server.eventlog_open import open_log
 from support.deploying import ROOT, directive, image_environment, said, steps, text
 from support.nginx import configure, nginx
 from support.raw_upstream import RawUpstream, chunked, head, whole
 from support.redis_server import PASSWORD, acl, free_port
 from support.running import client
+from support.stores import key_of, mode_set
 from support.waiting import listens
 
 # The image.
@@ -304,3 +307,78 @@ async def test_redis_logs_modegate_in_and_writes_to_disk(redis_port: int, tmp_pa
     finally:
         await log.close()
     assert (tmp_path / "appendonlydir").is_dir()
+
+
+def admin(port: int, *words: str, user: str = "modegate-admin") -> str:
+    """Give what redis-cli prints as this user."""
+    command = ["redis-cli", "-p", str(port), "--user", user, "--no-auth-warning", *words]
+    environment = {**os.environ, "REDISCLI_AUTH": PASSWORD}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    return done.stdout + done.stderr
+
+
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+TOLD = [
+    ("BGREWRITEAOF", ("BGREWRITEAOF",)),
+    (
+        "CONFIG SET auto-aof-rewrite-percentage 0",
+        ("CONFIG", "SET", "auto-aof-rewrite-percentage", "0"),
+    ),
+    ("BGSAVE", ("BGSAVE", "SCHEDULE")),
+]
+
+
+@pytest.mark.parametrize(("words", "command"), TOLD, ids=[words for words, _ in TOLD])
+def test_o7_the_admin_of_redis_may_do_what_the_docs_tell(
+    redis_port: int, words: str, command: tuple[str, ...]
+) -> None:
+    assert f"`{words}`" in OPERATIONS
+    assert "NOPERM" in admin(redis_port, *command, user="modegate")
+    said_ = admin(redis_port, *command)
+    assert said_.startswith(("OK", "Background")), said_
+
+
+async def test_o7_a_session_is_deleted_as_the_docs_tell(redis_port: int) -> None:
+    """All of it, and nothing of the session beside it."""
+    log = open_log(f"redis://modegate:{PASSWORD}@127.0.0.1:{redis_port}/0")
+    gone, stays = key_of("my-session"), key_of("my-session-2")
+    try:
+        for key in (gone, stays):
+            await log.append(key, [mode_set("plan")])
+            await log.put_blob(key, "ref", b"body", 10_000)
+            await log.touch([Seen(key, "agent/1", "path", 1)])
+        (block,) = re.findall(r"```sh\n(export session=.*?)```", OPERATIONS, re.DOTALL)
+        script = block.replace("=PASSWORD", f"={PASSWORD}").replace(
+            "redis-cli", f"redis-cli -p {redis_port}"
+        )
+        shell = await asyncio.create_subprocess_exec(
+            "bash", "-euo", "pipefail", "-c", script, stdout=subprocess.DEVNULL
+        )
+        assert await shell.wait() == 0
+        keys = admin(redis_port, "--scan", "--pattern", "modegate:{local/*").split()
+        assert keys
+        assert all("{local/my-session-2}" in key for key in keys)
+        rows = (await log.sessions(LOCAL, None, 10)).rows
+        assert [row.key for row in rows] == [stays]
+    finally:
+        await log.close()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("FLUSHALL",), ("XADD", "modegate:{local/s}:events", "*", "e", "x"), ("EVAL", "return 1", "0"),
+     ("GET", "other"), ("SET", "modegate:x", "1"), ("ACL", "LIST"), ("SHUTDOWN",)],
+    ids=lambda words: words[0],
+)  # fmt: skip
+@pytest.mark.parametrize("user", ["modegate-admin", "modegate-exporter"])
+def test_o7_neither_may_write_a_log_or_more(
+    redis_port: int, user: str, command: tuple[str, ...]
+) -> None:
+    assert "NOPERM" in admin(redis_port, *command, user=user)
+
+
+def test_o7_an_exporter_sees_numbers_and_no_key(redis_port: int) -> None:
+    user = "modegate-exporter"
+    assert "used_memory:" in admin(redis_port, "INFO", user=user)
+    for command in (("SCAN", "0"), ("XRANGE", "modegate:{feed}", "-", "+"), ("CONFIG", "GET", "*")):
+        assert "NOPERM" in admin(redis_port, *command, user=user)
