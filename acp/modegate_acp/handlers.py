@@ -12,9 +12,11 @@ from modegate import __version__
 from modegate.core.errors import SessionUnreadable
 from modegate.core.events import ApprovalAnswered, Entry, Event, ModeSet, Record, SessionOpen
 from modegate.core.fold import State
+from modegate.core.gating import TOLD, Gating
 from modegate.core.ids import DEFAULT_MODE, Seq, SessionId
 from modegate.core.levels import Level
 from modegate.server.eventlog import Listed, Seen
+from modegate.server.sessions import look
 from modegate_acp import dispatch, render
 from modegate_acp.connection import Connection
 from modegate_acp.dispatch import Command, unknown_session
@@ -173,21 +175,17 @@ async def _list(connection: Connection, command: dispatch.ListSessions) -> Messa
 
 async def _row(connection: Connection, listed: Listed, cwd: str | None) -> Message | None:
     """Give a session's row; None if it is known to be of another folder."""
-    state = await _state(connection, listed)
+    state, held = await _look(connection, listed)
     known = state.opened.cwd if state is not None and state.opened else ""
     if cwd is not None and known and known != cwd:
         return None
     # An agent does not say where it runs, so its session is shown wherever it is asked for.
-    return render.listed(listed.key.session, known or cwd or "/", listed.agent, listed.at, state)
+    where = known or cwd or "/"
+    return render.listed(listed.key.session, where, listed.agent, listed.at, state, held)
 
 
-async def _state(connection: Connection, listed: Listed) -> State | None:
-    if not listed.seq:
-        return State()
-    try:
-        return await connection.shared.folds.state(listed.key)
-    except SessionUnreadable:
-        return None
+async def _look(connection: Connection, listed: Listed) -> tuple[State | None, Gating]:
+    return await look(connection.shared.folds, connection.shared.policies.current, listed)
 
 
 async def rows_of(connection: Connection) -> list[tuple[SessionId, str, str]]:
@@ -195,8 +193,10 @@ async def rows_of(connection: Connection) -> list[tuple[SessionId, str, str]]:
     page = await connection.shared.log.sessions(connection.caller.tenant, None, PAGE)
     found = []
     for one in page.rows:
-        state = await _state(connection, one)
-        found.append((one.key.session, state.mode if state else "unreadable", one.agent))
+        state, held = await _look(connection, one)
+        mode = state.mode if state else "unreadable"
+        told = "" if held in (Gating.ON, Gating.DEFAULT) else f", {TOLD[held]}"
+        found.append((one.key.session, f"{mode}{told}", one.agent))
     return found
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from modegate.core.approvals import Approval, Status
 from modegate.core.events import Option
 from modegate.core.fold import State
+from modegate.core.gating import Gating
 from modegate.core.ids import DEFAULT_MODE, SessionId
 from modegate.core.policy import Policy
 from modegate.server.printable import printable
@@ -240,13 +241,15 @@ def time_of(at: int) -> str:
     return when.replace("+00:00", "Z")
 
 
-def listed(name: SessionId, cwd: str, agent: str, at: int, state: State | None) -> dict[str, Any]:
-    """Give a row of `session/list`; `at` is milliseconds since the epoch."""
-    told = {"modegate/mode": state.mode, **meta(state)} if state else {"modegate/mode": None}
+def listed(
+    name: SessionId, cwd: str, agent: str, at: int, state: State | None, held: Gating
+) -> dict[str, Any]:
+    """Give a row of `session/list`; `at` is milliseconds since the epoch, `held` how it is held."""
+    told: Message = {"modegate/mode": state.mode if state else None, "modegate/gate": held}
     return {
         "sessionId": name,
         "cwd": cwd,
         "title": f"{name} ({printable(agent)})" if agent else name,
         "updatedAt": time_of(at),
-        "_meta": told,
+        "_meta": told | (meta(state) if state else {}),
     }

@@ -232,7 +232,7 @@ def test_sessions_are_listed(proxy: Process) -> None:
         ask(proxy, "mode", session, "plan")
     result = ask(proxy, "sessions")
     head, *rows = result.stdout.splitlines()
-    assert head.split() == ["SESSION", "MODE", "AGENT", "LAST", "SEEN"]
+    assert head.split() == ["SESSION", "MODE", "GATED", "LAST", "SEEN", "AGENT"]
     assert {row.split()[0] for row in rows} >= {"l1", "l2", "l3"}
     data = json.loads(ask(proxy, "sessions", "--json", "--limit", "2").stdout)
     assert len(data["sessions"]) == 2

@@ -7,6 +7,7 @@ import pytest
 from modegate.core.approvals import Approval
 from modegate.core.events import ApprovalAsked
 from modegate.core.fold import State
+from modegate.core.gating import Gating
 from modegate.core.ids import CallId, Lane, ModeId, Seq, SessionId, StepId, ToolName
 from modegate.core.policy import Mode, Policy
 from modegate_acp import render
@@ -70,13 +71,14 @@ def test_a_call_is_told_from_a_plan() -> None:
 
 
 def test_rows() -> None:
-    row = render.listed(SessionId("s"), "/w", "agent/1", 1_700_000_000_123, STATE)
+    row = render.listed(SessionId("s"), "/w", "agent/1", 1_700_000_000_123, STATE, Gating.ON)
     assert row == {
         "sessionId": "s",
         "cwd": "/w",
         "title": "s (agent/1)",
         "updatedAt": "2023-11-14T22:13:20.123Z",
-        "_meta": {"modegate/mode": "plan", "modegate/seq": 7},
+        "_meta": {"modegate/mode": "plan", "modegate/gate": "on", "modegate/seq": 7},
     }
-    unknown = render.listed(SessionId("s"), "/w", "", 0, None)
-    assert (unknown["title"], unknown["_meta"]) == ("s", {"modegate/mode": None})
+    unknown = render.listed(SessionId("s"), "/w", "", 0, None, Gating.UNREADABLE)
+    assert unknown["title"] == "s"
+    assert unknown["_meta"] == {"modegate/mode": None, "modegate/gate": "unreadable"}

@@ -34,7 +34,7 @@ async def test_a_row_says_what_is_known(proxy: Running, connect: Connect, name: 
     assert row["sessionId"] == session
     assert row["cwd"] == "/work/one"
     assert RFC3339.fullmatch(row["updatedAt"])
-    assert row["_meta"] == {"modegate/mode": "plan", "modegate/seq": 2}
+    assert row["_meta"] == {"modegate/mode": "plan", "modegate/gate": "on", "modegate/seq": 2}
 
 
 async def test_a_folder_narrows_the_list(proxy: Running, name: str) -> None:

@@ -16,12 +16,13 @@ from modegate.cli.client import ControlClient, with_client
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="How many.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def sessions(client: ControlClient, limit: int, as_json: bool) -> None:
-    """List sessions, the most recent first.
+    """List sessions, the most recent first, and whether a mode holds what they do.
 
     \b
     Example: modegate sessions --limit 10
     """
     from modegate.cli.text import table, when
+    from modegate.core.gating import TOLD
 
     rows = list(_session_rows(client, limit))
     if as_json:
@@ -30,8 +31,11 @@ def sessions(client: ControlClient, limit: int, as_json: bool) -> None:
     if not rows:
         click.echo("no sessions yet", err=True)
         return
-    cells = [[row["id"], row["mode"], row["agent"], when(row["updatedAt"])] for row in rows]
-    click.echo(table(["SESSION", "MODE", "AGENT", "LAST SEEN"], cells))
+    cells = [
+        [row["id"], row["mode"] or "?", TOLD[row["gate"]], when(row["updatedAt"]), row["agent"]]
+        for row in rows
+    ]
+    click.echo(table(["SESSION", "MODE", "GATED", "LAST SEEN", "AGENT"], cells))
 
 
 def _session_rows(client: ControlClient, limit: int) -> Iterator[dict[str, Any]]:

@@ -19,7 +19,7 @@ from modegate.core.identify import lane
 from modegate.core.ids import Lane, StepId, ToolName
 from modegate.core.policy import EXIT_TOOL
 from modegate.core.standing import Standing
-from modegate.core.text_calls import TextCalls, habit_of
+from modegate.core.text_calls import Habit, TextCalls, habit_of
 
 IDENTITY = (b"accept-encoding", b"identity")
 """The gate reads the answer, so it asks for one that is not compressed."""
@@ -218,16 +218,12 @@ class Asking:
     def _texts(self, standing: Standing) -> TextCalls | None:
         """Tell what counts as a call in plain text: where a mode says so, or the agent is known to run it."""
         said = {force.mode.text_calls for force in standing.forces}
-        if said <= {"pass"}:
-            return None
-        habit = habit_of(self._system_text)
-        if habit is None and "refuse" not in said:
-            return None
-        return TextCalls(self._request.declared, habit)
+        wanted = "refuse" in said or (self._habit is not None and None in said)
+        return TextCalls(self._request.declared, self._habit) if wanted else None
 
     @cached_property
-    def _system_text(self) -> str:
-        return self._dialect.system_text(self._request)
+    def _habit(self) -> Habit | None:
+        return habit_of(self._dialect.system_text(self._request))
 
     def assembled(self, standing: Standing) -> tuple[Offer, list[Effect]]:
         """Assemble a hop under what the step stands under, and send it.
@@ -235,11 +231,15 @@ class Asking:
         Raises:
             ModegateError: it cannot be assembled.
         """
-        assembled, event = assemble(self._dialect, self._base, self.lane, standing)
+        texts = self._texts(standing)
+        runs_text = texts is None and self._habit is not None
+        assembled, event = assemble(
+            self._dialect, self._base, self.lane, standing, runs_text=runs_text
+        )
         lines = headers.replace(self._step.headers, b"content-encoding", None)
         lines = headers.replace(lines, *IDENTITY)
         log = self._told()
         log += [Append((event,))] if event is not None else []
-        declared, texts = self._request.declared, self._texts(standing)
+        declared = self._request.declared
         offer = Offer(standing, assembled.tools, declared, assembled.native, texts)
         return offer, [*log, CallUpstream(lines, assembled.body)]

@@ -7,7 +7,7 @@ from typing import Any
 from modegate.core.calls import digest
 from modegate.core.dialects.base import Assembled, Dialect
 from modegate.core.errors import Refusal
-from modegate.core.events import Event, RequestHeader, RequestHeaderDelta
+from modegate.core.events import NO_TOOLS, RUNS_TEXT, Event, RequestHeader, RequestHeaderDelta
 from modegate.core.ids import Lane
 from modegate.core.standing import Standing
 
@@ -30,26 +30,30 @@ def section_for(request: Any, standing: Standing) -> str:
 
 
 def assemble(
-    dialect: Dialect, request: Any, lane: Lane, standing: Standing
+    dialect: Dialect, request: Any, lane: Lane, standing: Standing, *, runs_text: bool = False
 ) -> tuple[Assembled, Event | None]:
-    """Filter the tools, add the section; the event is None where the lane's last header says the same."""
+    """Filter the tools, add the section; the event is None where the lane's last header says the same.
+
+    `runs_text`: the agent runs calls in text, which the mode lets pass.
+    """
     section = section_for(request, standing)
     assembled = dialect.assemble(request, standing, section)
-    return assembled, header_event(lane, assembled, section, standing)
+    ungated = RUNS_TEXT if runs_text else "" if request.declares_tools else NO_TOOLS
+    return assembled, header_event(lane, assembled, section, standing, ungated)
 
 
 def header_event(
-    lane: Lane, assembled: Assembled, section: str, standing: Standing
+    lane: Lane, assembled: Assembled, section: str, standing: Standing, ungated: str = ""
 ) -> RequestHeader | RequestHeaderDelta | None:
     """Log what the lane's model is shown: whole at first, then only what changes."""
     mark = digest(section) if section else ""
     policy = standing.policy.hash
     last = standing.state.lanes.get(lane)
     if last is None:
-        return RequestHeader(lane, standing.label, policy, assembled.tools, mark)
+        return RequestHeader(lane, standing.label, policy, assembled.tools, mark, ungated)
     added = tuple(name for name in assembled.tools if name not in last.tools)
     removed = tuple(name for name in last.tools if name not in assembled.tools)
-    now = (standing.label, policy, mark)
-    if not added and not removed and now == (last.mode, last.policy, last.section):
+    now = (standing.label, policy, mark, ungated)
+    if not added and not removed and now == (last.mode, last.policy, last.section, last.ungated):
         return None
-    return RequestHeaderDelta(lane, standing.label, policy, added, removed, mark)
+    return RequestHeaderDelta(lane, standing.label, policy, added, removed, mark, ungated)

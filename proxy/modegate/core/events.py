@@ -16,6 +16,10 @@ from modegate.core.ids import CallId, Lane, ModeId, Seq, SessionId, StepId, Tool
 
 NO_LANE = Lane("")
 
+NO_TOOLS = "no_tools"
+RUNS_TEXT = "text"
+"""Why the gate does not see what a lane's agent does; empty where it does."""
+
 VERSION = 1
 """Raised when an old reader could misread a new event; readers refuse what is newer."""
 
@@ -50,6 +54,8 @@ class RequestHeader:
     tools: tuple[ToolName, ...]
     section: str
     """First 16 hex digits of the section's SHA-256; empty where none was added."""
+    ungated: str = ""
+    """`no_tools`, or `text` for an agent that runs calls in text which the mode lets pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,7 @@ class RequestHeaderDelta:
     added: tuple[ToolName, ...]
     removed: tuple[ToolName, ...]
     section: str
+    ungated: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,8 @@ class Header:
     policy: str
     tools: tuple[ToolName, ...]
     section: str
+    ungated: str = ""
+    """Why the gate does not see what its agent does; empty where it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +125,15 @@ def _lane(state: State, lane: Lane, header: Header) -> State:
 
 
 def _header(state: State, _record: Record, event: RequestHeader) -> State:
-    return _lane(state, event.lane, Header(event.mode, event.policy, event.tools, event.section))
+    header = Header(event.mode, event.policy, event.tools, event.section, event.ungated)
+    return _lane(state, event.lane, header)
 
 
 def _header_delta(state: State, _record: Record, event: RequestHeaderDelta) -> State:
     last = state.lanes.get(event.lane)
     kept = tuple(t for t in (last.tools if last else ()) if t not in event.removed)
-    header = Header(event.mode, event.policy, kept + event.added, event.section)
+    tools = kept + event.added
+    header = Header(event.mode, event.policy, tools, event.section, event.ungated)
     return _lane(state, event.lane, header)
 
 

@@ -38,6 +38,7 @@ from modegate.server.control_http import (
 from modegate.server.control_log import LogRoutes
 from modegate.server.eventlog import EventLog, Listed
 from modegate.server.mode_setter import ModeSetter
+from modegate.server.sessions import look
 
 PAGE = 50
 MAX_PAGE = 200
@@ -170,13 +171,13 @@ class Control:
         return JSONResponse(body)
 
     async def _row(self, row: Listed) -> dict[str, Any]:
-        # A session that was only seen has no events, so nothing is to be folded.
-        state = await self._folds.state(row.key) if row.seq else State()
+        state, held = await look(self._folds, self._policies.current, row)
         return {
             "id": row.key.session,
             "tenant": row.key.tenant,
-            "mode": state.mode,
-            "seq": max(row.seq, state.seq),
+            "mode": state.mode if state else None,
+            "gate": held,
+            "seq": max(row.seq, state.seq if state else 0),
             "agent": row.agent,
             "how": row.how,
             "updatedAt": row.at,

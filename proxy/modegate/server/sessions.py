@@ -6,10 +6,12 @@ import logging
 from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import replace
+from typing import Protocol
 
-from modegate.core.errors import Conflict
+from modegate.core.errors import Conflict, SessionUnreadable
 from modegate.core.events import Entry, Event, ModeSet, SessionOpen
 from modegate.core.fold import State
+from modegate.core.gating import Gating, gating
 from modegate.core.identify import Identified
 from modegate.core.identify_sources import PREVIOUS
 from modegate.core.ids import DEFAULT_MODE, ModeId, SessionId, SessionKey
@@ -17,7 +19,7 @@ from modegate.core.keeping import known
 from modegate.core.policy import Policy
 from modegate.core.standing import MAX_CHAIN, Standing, derived_start, stand, tightest
 from modegate.server.clock import Clock
-from modegate.server.eventlog import EventLog, Seen
+from modegate.server.eventlog import EventLog, Listed, Seen
 from modegate.server.folds import Folds
 from modegate.server.recorder import Recorder
 
@@ -110,11 +112,7 @@ class Sessions:
         return await self._stand(key, await self._folds.state(key), policy)
 
     async def _stand(self, key: SessionKey, state: State, policy: Policy) -> Standing:
-        chain = [(key.session, state)]
-        while (parent := _followed(state)) is not None and len(chain) <= MAX_CHAIN:
-            state = await self._folds.state(SessionKey(key.tenant, parent))
-            chain.append((parent, state))
-        return stand(policy, chain)
+        return stand(policy, await chain_of(self._folds, key, state))
 
     async def _append(self, key: SessionKey, events: list[Event], state: State) -> None:
         now = self._clock.now_ms()
@@ -169,3 +167,42 @@ class Sessions:
 def _followed(state: State) -> SessionId | None:
     """Give the parent whose mode counts too: until a person sets the session's own."""
     return state.opened.parent if state.opened and not state.set_by_person else None
+
+
+class States(Protocol):
+    """Whoever gives the states of sessions."""
+
+    async def state(self, key: SessionKey) -> State:
+        """Give a state that holds every event that was acknowledged before the call."""
+        ...
+
+
+async def chain_of(folds: States, key: SessionKey, state: State) -> list[tuple[SessionId, State]]:
+    """Give a session and those whose modes it follows: its parent, its parent's, and so on.
+
+    Raises:
+        LogUnavailable: the log cannot be read.
+        SessionUnreadable: one of them has lost events.
+    """
+    chain = [(key.session, state)]
+    while (parent := _followed(state)) is not None and len(chain) <= MAX_CHAIN:
+        state = await folds.state(SessionKey(key.tenant, parent))
+        chain.append((parent, state))
+    return chain
+
+
+async def look(folds: States, policy: Policy, row: Listed) -> tuple[State | None, Gating]:
+    """Give the state of a session of the index, None where its log has lost events, and how it is held.
+
+    Raises:
+        LogUnavailable: the log cannot be read.
+    """
+    if not row.seq:
+        # Only seen: it has no events, so nothing is to be folded.
+        return State(), Gating.DEFAULT
+    state = None
+    try:
+        state = await folds.state(row.key)
+        return state, gating(policy, await chain_of(folds, row.key, state))
+    except SessionUnreadable:
+        return state, Gating.UNREADABLE

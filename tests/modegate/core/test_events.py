@@ -57,7 +57,14 @@ EXAMPLES: dict[str, tuple[Event, dict[str, Any]]] = {
     "mode/set": (ModeSet(ModeId("plan")), {"mode": "plan"}),
     "request/header": (
         RequestHeader(Lane("l"), "plan", "p1", (ToolName("read"), ToolName("ls")), "00ff"),
-        {"lane": "l", "mode": "plan", "policy": "p1", "tools": ["read", "ls"], "section": "00ff"},
+        {
+            "lane": "l",
+            "mode": "plan",
+            "policy": "p1",
+            "tools": ["read", "ls"],
+            "section": "00ff",
+            "ungated": "",
+        },
     ),
     "request/header-delta": (
         RequestHeaderDelta(Lane("l"), "plan", "p1", (ToolName("a"),), (), "00ff"),
@@ -68,6 +75,7 @@ EXAMPLES: dict[str, tuple[Event, dict[str, Any]]] = {
             "added": ["a"],
             "removed": [],
             "section": "00ff",
+            "ungated": "",
         },
     ),
     "call/judged": (

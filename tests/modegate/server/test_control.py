@@ -166,6 +166,7 @@ async def test_sessions_are_listed_newest_first_page_by_page(proxy: Running) -> 
         "id": "c",
         "tenant": "local",
         "mode": "default",
+        "gate": "default",
         "seq": 0,
         "agent": "agent/1",
         "how": "path",
@@ -211,6 +212,27 @@ async def test_an_unreadable_session_is_shown_and_its_mode_is_not_set(proxy: Run
     assert "mode/future" in state["unreadable"]
     answer = await proxy.control("PUT", "/sessions/s1/mode", json={"mode": "default"})
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "session_unreadable")
+
+
+async def test_o3_r4_a_list_says_how_each_session_is_held(proxy: Running) -> None:
+    """One of which the log has lost events is a row, and does not make the list fail."""
+    for session in ("lost", "odd", "held"):
+        await proxy.set_mode("plan", session)
+    await proxy.set_mode("default", "lost")
+    with closing(sqlite3.connect(proxy.folder / "state" / "log.db")) as db, db:
+        envelope = b'{"v":2,"type":"mode/future","at":1,"by":"gate","data":{}}'
+        db.execute("insert into events values (?, 2, ?)", (str(key("odd")), envelope))
+        db.execute("insert into feed (key, seq) values (?, 2)", (str(key("odd")),))
+        db.execute("delete from events where key = ?", (str(key("lost")),))
+        db.execute("insert into feed (key, seq) values (?, 3)", (str(key("lost")),))
+    await see(proxy, "plain", 1)
+    rows = (await proxy.control("GET", "/sessions")).json()["sessions"]
+    assert {row["id"]: (row["mode"], row["gate"]) for row in rows} == {
+        "plain": ("default", "default"),
+        "held": ("plan", "on"),
+        "odd": ("plan", "unreadable"),
+        "lost": (None, "unreadable"),
+    }
 
 
 async def test_events_come_in_pages(proxy: Running) -> None:

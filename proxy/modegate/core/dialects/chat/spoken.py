@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Any
 
 from modegate.core.dialects.base import Spoken
 from modegate.core.dialects.chat import answer
 from modegate.core.dialects.chat.request import ChatRequest
 from modegate.core.dialects.texts import content_text
+
+TELL = frozenset({"system", "developer"})
+"""Roles in which an agent tells its model what it is."""
 
 
 def spoken(data: bytes) -> tuple[list[Spoken], frozenset[int]]:
@@ -31,6 +35,6 @@ def _texts(content: Any) -> list[str]:
 
 
 def system_text(request: ChatRequest) -> str:
-    """Give the system and developer messages."""
-    spans = [span for span in request.messages if request.role(span) in ("system", "developer")]
+    """Give the leading system and developer messages."""
+    spans = takewhile(lambda span: request.role(span) in TELL, request.messages)
     return "\n".join(content_text(request.decode(span).get("content")) for span in spans)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Any
 
 from modegate.core.dialects.base import Spoken
@@ -67,11 +68,9 @@ def _of_text(text: Any, *, place: Any = None, repeats: bool = False) -> list[Spo
 
 
 def system_text(request: ResponsesRequest) -> str:
-    """Give the instructions, and the system and developer messages."""
+    """Give the instructions, and the leading system and developer messages."""
     instructions = request.value("instructions")
-    told = [
-        content_text(item.get("content"))
-        for item in request.history
-        if item.get("role") in ("system", "developer")
-    ]
+    spans = () if request.string_input else request.messages
+    tell = takewhile(lambda span: request.role(span) in ("system", "developer"), spans)
+    told = [content_text(request.decode(span).get("content")) for span in tell]
     return "\n".join([instructions if isinstance(instructions, str) else "", *told])

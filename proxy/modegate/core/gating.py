@@ -1,0 +1,58 @@
+"""Whether a session is held by a mode, and if not why: what lists of sessions show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from modegate.core.errors import BadSession, ModeGone, SessionUnreadable
+from modegate.core.events import NO_TOOLS, RUNS_TEXT
+from modegate.core.fold import State
+from modegate.core.ids import SessionId
+from modegate.core.policy import Policy
+from modegate.core.standing import stand
+
+
+class Gating(StrEnum):
+    """How a session is held."""
+
+    ON = "on"
+    """Each call needs the release of the mode in force."""
+    DEFAULT = "default"
+    """No mode is in force, its parents' included."""
+    NO_TOOLS = "no_tools"
+    """None of its requests declares a tool, so that nothing that it does can be told from talk."""
+    TEXT = "text"
+    """Its agent runs calls that stand in plain text, and the mode lets text pass."""
+    MODE_GONE = "mode_gone"
+    """The policy no longer has the mode that is in force: every step is refused."""
+    UNREADABLE = "unreadable"
+    """Its log, or its parent's, cannot be read: every step is refused."""
+
+
+TOLD = {
+    Gating.ON: "yes",
+    Gating.DEFAULT: "no: default mode",
+    Gating.NO_TOOLS: "no: declares no tools",
+    Gating.TEXT: "no: runs calls in text",
+    Gating.MODE_GONE: "refused: the policy has no such mode",
+    Gating.UNREADABLE: "refused: its log cannot be read",
+}
+"""For people."""
+
+
+def gating(policy: Policy, chain: Sequence[tuple[SessionId, State]]) -> Gating:
+    """Tell how a session is held; `chain` is the session, then its parents (see `standing.stand`)."""
+    try:
+        standing = stand(policy, chain)
+    except ModeGone:
+        return Gating.MODE_GONE
+    except (SessionUnreadable, BadSession):
+        return Gating.UNREADABLE
+    if not standing.gated:
+        return Gating.DEFAULT
+    marks = {header.ungated for header in standing.state.lanes.values()}
+    if RUNS_TEXT in marks:
+        return Gating.TEXT
+    # Title writers declare none beside a main loop that does.
+    return Gating.NO_TOOLS if marks == {NO_TOOLS} else Gating.ON
