@@ -129,13 +129,24 @@ class Process:
 
 @contextlib.contextmanager
 def process(
-    folder: Path, upstream: str, *options: str, log: str | None = None
+    folder: Path, upstream: str, *options: str, log: str | None = None, files: int | None = None
 ) -> Iterator[Process]:
-    """Start `modegate serve` and wait until it says where it listens."""
+    """Start `modegate serve`, which may open so many files, and wait until it says where it listens."""
     policies = folder / "policies.yaml"
     if not policies.exists():
         policies_file(folder)
-    command = [sys.executable, "-m", "modegate", "serve", "--port", "0", "--upstream", upstream]
+    limit = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh"] if files else []
+    command = [
+        *limit,
+        sys.executable,
+        "-m",
+        "modegate",
+        "serve",
+        "--port",
+        "0",
+        "--upstream",
+        upstream,
+    ]
     command += ["--policies", str(policies), "--state-dir", str(folder / "state")]
     command += ["--log", log] if log else []
     command += options

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from modegate.server.door import MOST
 from modegate.server.serving import Server, bind
 
 
@@ -22,11 +23,13 @@ async def echo(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @asynccontextmanager
-async def served(app: ASGIApp, drain: float = 5.0) -> AsyncIterator[tuple[int, Server]]:
+async def served(
+    app: ASGIApp, drain: float = 5.0, connections: int = MOST
+) -> AsyncIterator[tuple[int, Server]]:
     """Run the app on a real server, on a free port."""
     listener = bind("127.0.0.1", 0)
     port: int = listener.getsockname()[1]
-    server = Server(app, drain=drain, on_drain=lambda: None)
+    server = Server(app, drain=drain, on_drain=lambda: None, connections=connections)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(server.serve(sockets=[listener]))
         try:

@@ -14,27 +14,48 @@ whoever looked at the head, would become the request's (RFC 9110, section 6.5.1 
 What is not body has a limit, as httptools would collect a head, or trailers, without end. A head that is
 whole by then is the app's to refuse, in the format of whoever sent it.
 
+A request that does not arrive, or not to its end, is waited for only so long, and there are only so many
+connections (`modegate.server.door`).
+
 At a shutdown uvicorn closes a connection on which nothing has arrived yet, and with it the request that it
 was just opened for. Here that request is still served, as the last of its connection.
 """
 
 from __future__ import annotations
 
+import asyncio
+
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from modegate.core.headers import HEAD_LIMIT, is_upgrade
+from modegate.core.own_paths import is_own
+from modegate.server.door import BODY_S, FULL, HEAD_S, SILENT_S, Door
 
 WEBSOCKET_PATH = "/acp"
 
 NEW_S = 1.0
 """What a new connection gets at a shutdown to send the request that it was opened for."""
 
+_TIMED_OUT = (
+    b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 37\r\n"
+    b"content-type: text/plain; charset=utf-8\r\n\r\nThe request took too long to arrive.\n"
+)
+
 _OFFER = frozenset({b"upgrade", b"http2-settings"})
 
 
 class Http11Protocol(HttpToolsProtocol):
     """One connection."""
+
+    door: Door
+    """Which connections there are; set by the server, in a class of its own."""
+
+    _awaited: float | None = None
+    """Since when the rest of a request is waited for, in seconds of the loop; None: for none."""
+
+    _heard = 0.0
+    """When its last bytes came."""
 
     _deaf = False
     """What comes after an upgrade that is refused is for nobody."""
@@ -60,9 +81,60 @@ class Http11Protocol(HttpToolsProtocol):
         if self.cycle is None:
             self.transport.close()
 
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take a new connection, if there is room."""
+        super().connection_made(transport)
+        self._awaited = self._heard = self.loop.time()
+        if not self.door.enter(self):
+            self._deaf = True
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End."""
+        self.door.leave(self)
+        super().connection_lost(exc)
+
+    def handle_websocket_upgrade(self) -> None:
+        """Hand over; ACP counts its connections by itself."""
+        self.door.leave(self)
+        super().handle_websocket_upgrade()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being served."""
+        if self.cycle is None:
+            return True
+        return self.cycle.response_complete and not self.pipeline
+
+    def turn_out(self) -> None:
+        """End, as others need the room."""
+        self._deaf = True
+        self.transport.abort()
+
+    def is_late(self, now: float) -> bool:
+        """Tell whether a request takes longer to arrive than it may."""
+        if self._awaited is None:
+            return False
+        if self._in_head:
+            return now - self._awaited > HEAD_S
+        if self.flow.read_paused:
+            self._heard = now  # it is we who do not read
+            return False
+        return now - self._heard > SILENT_S or now - self._awaited > BODY_S
+
+    def time_out(self) -> None:
+        """End, and say why if nothing else was said."""
+        self._deaf = True
+        if self._bare and not self._is_answering() and not self.transport.is_closing():
+            self.transport.write(_TIMED_OUT)
+        self.transport.close()
+
     def data_received(self, data: bytes) -> None:
         """Parse what came."""
         self._unset_keepalive_if_required()
+        self._heard = self.loop.time()
+        if self._awaited is None:
+            self._awaited = self._heard
         self._bare += len(data)
         try:
             while data and not self._deaf:
@@ -108,6 +180,8 @@ class Http11Protocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin a head."""
         self._in_head = True
+        if self._awaited is None:
+            self._awaited = self._heard
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -119,18 +193,35 @@ class Http11Protocol(HttpToolsProtocol):
         """Begin the request, unless its head will come again."""
         self._in_head = False
         if not self.parser.should_upgrade():
-            super().on_headers_complete()
-            if self._ending:
-                self.cycle.keep_alive = False
+            self._begin_request(last=self._ending)
         elif not self._is_ignorable():
-            super().on_headers_complete()
-            if not self._should_upgrade():
-                self.cycle.keep_alive = False
+            if self._should_upgrade():
+                super().on_headers_complete()
+            else:
+                self._begin_request(last=True)
+
+    def _begin_request(self, *, last: bool) -> None:
+        # It is taken further in a task, so that what is added to its scope now is there in time.
+        super().on_headers_complete()
+        full = not is_own(self.scope["path"]) and not self.door.serve_agent(self)
+        if full:
+            extended: dict[str, object] = self.scope  # type: ignore[assignment]
+            extended[FULL] = True
+        if last or full:
+            self.cycle.keep_alive = False
+
+    def on_response_complete(self) -> None:
+        """Be idle, unless another request waits."""
+        if not self.pipeline:
+            self.door.served(self)
+        super().on_response_complete()
 
     def on_message_complete(self) -> None:
         """End the request, unless its head will come again."""
         self._bare = 0
         if not (self.parser.should_upgrade() and self._is_ignorable()):
+            self._awaited = None
+            self._in_head = True
             super().on_message_complete()
 
     def _should_upgrade(self) -> bool:

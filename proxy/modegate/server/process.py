@@ -18,6 +18,7 @@ from modegate.server.access import WILDCARDS
 from modegate.server.activation import passed
 from modegate.server.app import create_app
 from modegate.server.compose import Composed, check_start, compose
+from modegate.server.door import room_for_agents
 from modegate.server.extension import Extend
 from modegate.server.policies import Policies
 from modegate.server.printable import printable
@@ -135,6 +136,7 @@ async def _serve(settings: Settings, addresses: Addresses, acp: Extend | None) -
         server = Server(
             create_app(composed.parts, control_port=addresses.control_port),
             drain=composed.policies.current.limits.drain,
+            connections=room_for_agents(settings.connections),
             on_drain=composed.drain,
             on_start=lambda: _tell(settings, addresses, composed),
             on_hangup=composed.policies.reread,

@@ -25,6 +25,7 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
+from modegate.server.door import MOST, Door
 from modegate.server.http11 import Http11Protocol
 
 logger = logging.getLogger(__name__)
@@ -119,6 +120,7 @@ class Server(uvicorn.Server):
         on_drain: Callable[[], None],
         on_start: Callable[[], Awaitable[None]] | None = None,
         on_hangup: Callable[[], None] | None = None,
+        connections: int = MOST,
     ) -> None:
         """Configure for the proxy.
 
@@ -128,11 +130,13 @@ class Server(uvicorn.Server):
             on_drain: called when the drain begins, to end what would last as long as its client.
             on_start: called when requests and signals are taken.
             on_hangup: called on the event loop at each SIGHUP, which ends nothing.
+            connections: how many may have a request of an agent at one time; people have some more.
         """
+        self.door = Door(connections)
         super().__init__(
             uvicorn.Config(
                 app,
-                http=Http11Protocol,
+                http=type("Protocol", (Http11Protocol,), {"door": self.door}),
                 ws="websockets-sansio",
                 ws_max_size=MAX_FRAME,
                 ws_per_message_deflate=False,  # it costs some 100 KB a connection
@@ -172,6 +176,12 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         if self._on_start:
             await self._on_start()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Look, once a second, who is waited for in vain."""
+        if counter % 10 == 0:
+            self.door.sweep(asyncio.get_running_loop().time())
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Drain, then cut off what still runs."""

@@ -89,6 +89,13 @@ class Settings:
     workers: int = field(
         default=1, metadata=_about("Processes that serve; each core can keep one busy.")
     )
+    connections: int | None = field(
+        default=None,
+        metadata=_about(
+            "Connections with a request of an agent at one time, in each process; people have some more.",
+            "10,000, or as many as the limit of open files allows",
+        ),
+    )
     policies: Path = field(
         default_factory=default_policies,
         metadata=_about(
@@ -159,6 +166,8 @@ def _problems(settings: Settings) -> Iterator[str]:
         yield "host: must not be empty"
     if not 0 <= settings.port <= 65535:
         yield f"port: {settings.port} is not between 0 and 65535"
+    if settings.connections is not None and settings.connections < 1:
+        yield f"connections: {settings.connections} is less than 1"
     yield from _control_problems(settings)
     yield from _outside_problems(settings)
 

@@ -22,6 +22,7 @@ from modegate.core.errors import (
     EndpointNotGated,
     HostNotAllowed,
     ModegateError,
+    Overloaded,
     Tightened,
     TooLarge,
     UpgradeRequired,
@@ -45,6 +46,7 @@ from modegate.core.standing import Standing
 from modegate.server.access import Access, Sites
 from modegate.server.approvals import Approvals
 from modegate.server.clock import Clock
+from modegate.server.door import FULL
 from modegate.server.drive import Drive, Outside
 from modegate.server.eventlog import EventLog
 from modegate.server.fetch import Room, fetch
@@ -122,6 +124,10 @@ class Step:
         """Serve the request; give how it ended."""
         if lines.is_upgrade(self._headers):
             raise UpgradeRequired("WebSocket is not offered here; use HTTP with streaming")
+        if FULL in self._scope:
+            raise Overloaded(
+                "there are as many requests under way as this process takes; try again"
+            )
         try:
             done = await self._inbox.during(self._serve())
         finally:
