@@ -340,21 +340,37 @@ def test_a_stranger_at_the_url_is_told(
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b": still here\n\n", "Error: the proxy ended the stream\n"),
+        (b": still here\n\n", "the proxy ended the stream; trying again\n"),
         (
             b'event: error\ndata: {"error":{"code":"log_unavailable","message":"gone\\u001b"}}\n\n',
-            "Error: gone\\x1b\n",
+            "gone\\x1b; trying again\n",
         ),
     ],
     ids=["ended", "told"],
 )
-def test_following_that_ends_by_itself_fails(
+def test_o5_following_that_ends_goes_on_until_it_is_refused(
     monkeypatch: pytest.MonkeyPatch, body: bytes, message: str
 ) -> None:
-    monkeypatch.setattr(Stranger, "body", body)
+    """A proxy that restarts is waited for; one that says no is not."""
+    asked: list[str] = []
+
+    def answer(one: BaseHTTPRequestHandler) -> None:
+        asked.append(one.path)
+        one.send_response(200 if len(asked) < 3 else 404)
+        one.send_header("content-type", "text/event-stream")
+        one.end_headers()
+        event = b'data: {"seq":7,"at":0,"type":"mode/set","by":"x","data":{}}\n\n'
+        one.wfile.write(event + body if len(asked) == 1 else body)
+
+    monkeypatch.setattr(Stranger, "do_GET", answer)
     with stranger() as url:
-        result = run("log", "s", "--follow", "--url", url)
-    assert (result.exit_code, result.stderr) == (1, message)
+        result = run("log", "s", "--follow", "--json", "--url", url)
+    first, again, *last = result.stderr.splitlines(keepends=True)
+    assert (result.exit_code, first, again) == (1, message, "connected again\n")
+    assert last[-1].startswith("Error: ")
+    assert result.stdout.count("mode/set") == 1
+    # Each connection goes on where the one before ended.
+    assert [path.partition("after=")[2][0] for path in asked] == ["0", "7", "7"]
 
 
 def test_the_token_does_not_go_through_a_proxy_of_the_environment(proxy: Process) -> None:

@@ -363,9 +363,24 @@ class Terminal:
 
 @contextmanager
 def watching(proxy: Running, *arguments: str) -> Iterator[Terminal]:
-    """Run `modegate watch` at a pseudo-terminal."""
+    """Run `modegate watch` at a pseudo-terminal, with nothing left that other tests asked."""
+    for one in control(proxy, "GET", "/approvals")["approvals"]:
+        control(proxy, "POST", f"/approvals/{one['id']}", {"option": "reject"})
+    with at_terminal(proxy, "watch", *arguments) as terminal:
+        yield terminal
+
+
+@contextmanager
+def following(proxy: Running, session: str) -> Iterator[Terminal]:
+    """Run `modegate log --follow` at a pseudo-terminal."""
+    with at_terminal(proxy, "log", session, "--follow") as terminal:
+        yield terminal
+
+
+@contextmanager
+def at_terminal(proxy: Running, *arguments: str) -> Iterator[Terminal]:
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "modegate", "watch", *arguments]
+    command = [sys.executable, "-m", "modegate", *arguments]
     environment = {**os.environ, "MODEGATE_URL": proxy.url, "MODEGATE_CONTROL_TOKEN": TOKEN}
     with subprocess.Popen(
         command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
@@ -426,13 +441,78 @@ def test_watch_leaves_open_and_ends_at_an_interrupt(proxy: Running) -> None:
         assert "\u202e" not in terminal.text
         terminal.type("s")
         terminal.expect("left open: modegate approve mg-perm-")
-        # It is reported as shown by a thread of its own, which an interrupt could overtake.
-        until(lambda: [one["status"] for one in open_of(proxy, "watch-s")] == ["delivered"])
+        # Nobody else sees it, so that its request does not wait any longer.
+        assert "Please answer." in "".join(said(agent.answer()))
         terminal.process.send_signal(signal.SIGINT)
         assert terminal.process.wait(PATIENCE) == 0
     (left,) = open_of(proxy, "watch-s")
-    assert left["status"] == "delivered"
-    finish(proxy, agent, left["id"])
+    assert left["status"] == "detached"
+
+
+def test_o5_who_ends_watching_is_gone(proxy: Running) -> None:
+    with watching(proxy) as terminal:
+        agent = ask_in(proxy, "watch-gone")
+        terminal.expect("Your answer")
+        until(lambda: [one["status"] for one in open_of(proxy, "watch-gone")] == ["delivered"])
+        terminal.process.kill()
+        assert "Please answer." in "".join(said(agent.answer()))
+
+
+def test_o5_only_what_is_shown_is_waited_for(proxy: Running) -> None:
+    """A second plan waits behind the first one, which the person reads: nobody sees it yet."""
+    with watching(proxy) as terminal:
+        first = ask_in(proxy, "watch-first")
+        terminal.expect("a plan of session watch-first")
+        second = ask_in(proxy, "watch-second")
+        assert "Please answer." in "".join(said(second.answer()))
+        assert [one["status"] for one in open_of(proxy, "watch-first")] == ["delivered"]
+        terminal.type("n")
+        terminal.expect("Reason for the model")
+        terminal.type("")
+        first.answer()
+        terminal.expect("a plan of session watch-second")
+        terminal.type("y")
+        terminal.expect("watch-second: approve; the mode is default now")
+    assert mode_of(proxy, "watch-second") == "default"
+
+
+def test_o5_without_a_terminal_it_counts_as_nobody(proxy: Running) -> None:
+    command = [sys.executable, "-m", "modegate", "watch"]
+    environment = {**os.environ, "MODEGATE_URL": proxy.url, "MODEGATE_CONTROL_TOKEN": TOKEN}
+    piped: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, env=environment, text=True, **piped) as started:
+        agent = ask_in(proxy, "watch-null")
+        assert "Please answer." in "".join(said(agent.answer()))
+        assert started.stdout is not None
+        lines = iter(started.stdout.readline, "")
+        assert any("a plan of session watch-null" in line for line in lines)
+        assert started.poll() is None
+        started.kill()
+    (one,) = open_of(proxy, "watch-null")
+    assert one["status"] == "detached"
+
+
+def test_o5_a_proxy_that_restarts_is_waited_for(tmp_path: Path) -> None:
+    """After an upgrade somebody still watches, and sees what came up meanwhile."""
+    (tmp_path / "script.yaml").write_text(SCRIPT, encoding="utf-8")
+    policies_file(tmp_path, POLICIES)
+    model = f"scripted:{tmp_path / 'script.yaml'}"
+    with process(tmp_path, model) as started:
+        port = started.running.port
+        with watching(started.running) as terminal, following(started.running, "r") as log:
+            agent = ask_in(started.running, "r")
+            terminal.expect("a plan of session r")
+            log.expect("approval/delivered")
+            started.kill()
+            terminal.expect("trying again")
+            agent.join(PATIENCE)
+            with process(tmp_path, model, "--port", str(port)) as again:
+                terminal.expect("connected again")
+                terminal.type("y")
+                terminal.expect("r: approve; the mode is default now")
+                log.expect("approval/answered")
+                assert log.text.count("approval/asked") == 1
+                assert mode_of(again.running, "r") == "default"
 
 
 def test_watch_tells_that_somebody_else_was_faster(proxy: Running) -> None:
@@ -441,8 +521,8 @@ def test_watch_tells_that_somebody_else_was_faster(proxy: Running) -> None:
         terminal.expect("Your answer")
         (one,) = open_of(proxy, "watch-late")
         finish(proxy, agent, one["id"])
+        terminal.expect("settled elsewhere: answered with 'reject' by person:control")
         terminal.type("y")
-        terminal.expect("is already answered with 'reject' by person:control")
         assert terminal.process.poll() is None
     assert mode_of(proxy, "watch-late") == "plan"
 

@@ -152,6 +152,11 @@ def _told(answer: Mapping[str, Any]) -> str:
     return f"{session}: {option}; the mode stays as it is"
 
 
-def report_shown(client: ControlClient, name: str) -> None:
+def report_shown(client: ControlClient, name: str, viewer: str) -> None:
     """Tell the proxy that a person sees this question, so that its step waits for them."""
-    client.post(f"{APPROVALS}/{quote(name, safe='')}/delivered", {"via": "cli"})
+    client.post(f"{APPROVALS}/{quote(name, safe='')}/delivered", {"via": "cli", "client": viewer})
+
+
+def report_left(client: ControlClient, name: str, viewer: str) -> None:
+    """Tell the proxy that the person leaves this question to others."""
+    client.post(f"{APPROVALS}/{quote(name, safe='')}/left", {"client": viewer})

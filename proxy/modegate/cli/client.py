@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +16,18 @@ if TYPE_CHECKING:
     import httpx
 
 UNAUTHORIZED = 401
+SERVER_ERROR = 500
+RETRY_S = 0.5
+MAX_RETRY_S = 10.0
+"""How long it takes to connect again, doubled each time up to the maximum."""
+
 SILENCE_S = 30.0
 """The proxy sends a comment every 10 s, so a stream that is silent for longer is dead."""
+
+
+class Lost(click.ClickException):
+    """The proxy cannot be reached, or only just no longer; it may come back."""
+
 
 _LOOPBACK = ("all://127.0.0.1", "all://localhost", "all://[::1]")
 
@@ -112,8 +123,53 @@ class ControlClient:
         with self._words_for_errors():
             return _checked(self._http.post(f"/control/v1{path}", json=body)).json()
 
-    def follow(self, path: str, **params: str | int) -> Iterator[Any]:
-        """Give each event of a stream as it comes, without end."""
+    def follow(
+        self,
+        path: str,
+        params: Callable[[], Mapping[str, str | int]] = dict,
+        *,
+        opened: Callable[[], None] = lambda: None,
+        pause: float = RETRY_S,
+    ) -> Iterator[Any]:
+        """Give each event of a stream as it comes, without end: a proxy that restarts is waited for.
+
+        Args:
+            path: of the stream.
+            params: gives the query of each connection, since the next one goes on where this one ended.
+            opened: called when the stream is open, each time.
+            pause: seconds before the first try to connect again.
+
+        Raises:
+            click.ClickException: there is no proxy to begin with, or it refuses.
+        """
+        was_open, wait = False, pause
+
+        def heard() -> None:
+            nonlocal was_open, wait
+            if was_open:
+                click.echo("connected again", err=True)
+            was_open, wait = True, pause
+            opened()
+
+        while True:
+            try:
+                yield from self._stream(path, params(), heard)
+            except Lost as error:
+                if not was_open:
+                    raise
+                if wait == pause:
+                    click.echo(f"{error.format_message()}; trying again", err=True)
+            time.sleep(wait)
+            wait = min(2 * wait, MAX_RETRY_S)
+
+    def _stream(
+        self, path: str, params: Mapping[str, str | int], opened: Callable[[], None]
+    ) -> Iterator[Any]:
+        """Give the events of one connection.
+
+        Raises:
+            Lost: it has ended.
+        """
         from modegate.server.printable import printable
 
         with (
@@ -121,24 +177,28 @@ class ControlClient:
             self._http.stream(
                 "GET",
                 f"/control/v1{path}",
-                params=params,
+                params=dict(params),
                 headers={"accept": "text/event-stream"},
                 timeout=SILENCE_S,
             ) as answer,
         ):
             if answer.is_error:
                 answer.read()
+            lines = _checked(answer).iter_lines()
+            if not answer.headers.get("content-type", "").startswith("text/event-stream"):
+                raise ValueError("no stream")
+            opened()
             kind = ""
-            for line in _checked(answer).iter_lines():
+            for line in lines:
                 name, _, value = line.partition(": ")
                 if name == "event":
                     kind = value
                 elif name == "data":
                     event = json.loads(value)
                     if kind == "error":
-                        raise click.ClickException(printable(event["error"]["message"]))
+                        raise Lost(printable(event["error"]["message"]))
                     yield event
-        raise click.ClickException("the proxy ended the stream")
+        raise Lost("the proxy ended the stream")
 
     @contextmanager
     def _words_for_errors(self) -> Iterator[None]:
@@ -147,13 +207,11 @@ class ControlClient:
         try:
             yield
         except httpx.ConnectError as error:
-            raise click.ClickException(
+            raise Lost(
                 f"no proxy answers at {self._url}; start one with `modegate serve`, or give --url"
             ) from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise click.ClickException(
-                f"{self._url}: {str(error) or type(error).__name__}"
-            ) from error
+            raise Lost(f"{self._url}: {str(error) or type(error).__name__}") from error
         except ValueError as error:
             raise click.ClickException(
                 f"{self._url} does not speak modegate's control API"
@@ -174,4 +232,5 @@ def _checked(answer: httpx.Response) -> httpx.Response:
         message = answer.json()["error"]["message"]
     except (ValueError, KeyError, TypeError):
         message = f"HTTP {answer.status_code}, not from modegate's control API"
-    raise click.ClickException(printable(message))
+    broken = answer.status_code >= SERVER_ERROR
+    raise (Lost if broken else click.ClickException)(printable(message))

@@ -112,7 +112,7 @@ def log() -> None:
 @click.option("--follow", "-f", is_flag=True, help="Go on with what comes, until ^C.")
 @click.option("--json", "as_json", is_flag=True, help="Print each event as one line of JSON.")
 def show(client: ControlClient, session: str, follow: bool, as_json: bool) -> None:
-    """Print a session's events.
+    """Print a session's events; with --follow also those that come, also after the proxy has restarted.
 
     \b
     Example: modegate log my-session --follow
@@ -120,9 +120,11 @@ def show(client: ControlClient, session: str, follow: bool, as_json: bool) -> No
     from modegate.cli.text import event_line
 
     path = f"{_path(session)}/events"
-    events = client.follow(path, after=0) if follow else _all_events(client, path)
+    last = 0
+    events = client.follow(path, lambda: {"after": last}) if follow else _all_events(client, path)
     try:
         for event in events:
+            last = event["seq"]
             click.echo(json.dumps(event) if as_json else event_line(event))
     except KeyboardInterrupt:
         # ^C is how following ends, not a failure.

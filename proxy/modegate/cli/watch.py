@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
+import secrets
+import select
+import sys
+import termios
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import click
 
-from modegate.cli.approvals import APPROVALS, report_shown, settle
+from modegate.cli.approvals import APPROVALS, open_ones, report_left, report_shown, settle
 from modegate.cli.client import ControlClient, with_client
+from modegate.cli.desk import ANSWER, Ask, Desk, Do, Leave, Say, Settle, Show, keys
+
+STDIN = 0
+CHUNK = 4096
 
 
 @click.command()
@@ -23,10 +33,11 @@ from modegate.cli.client import ControlClient, with_client
     help="Print each change as one line of JSON, ask nothing, and count as nobody.",
 )
 def watch(client: ControlClient, as_json: bool) -> None:
-    """Show each plan, and each call that needs you, as it comes, and ask for your answer; until ^C.
+    """Show each plan, and each call that needs you, one after the other, and ask for your answer; until ^C.
 
-    While this runs, the agents' requests wait for you, up to ten minutes where they stream. What you
-    leave unanswered stays open: see `modegate approvals`.
+    The request of the one that you are shown waits for you, up to ten minutes where it streams. What you
+    leave unanswered stays open: see `modegate approvals`. A proxy that restarts is waited for. Where standard
+    input is no terminal, nothing is asked, and this counts as nobody.
 
     \b
     Example: modegate watch
@@ -35,99 +46,135 @@ def watch(client: ControlClient, as_json: bool) -> None:
         if as_json:
             for change in client.follow(APPROVALS):
                 click.echo(json.dumps(change))
+        elif os.isatty(STDIN):
+            _Terminal(client).sit()
         else:
-            _sit(client)
+            _look_on(client)
     except (KeyboardInterrupt, click.Abort):
         # ^C is how watching ends, not a failure; and it answers nothing.
         click.echo("", err=True)
 
 
-def _sit(client: ControlClient) -> None:
-    from modegate.server.printable import printable
-
-    desk = _Desk(client)
-    threading.Thread(target=desk.receive, daemon=True).start()
-    click.echo("waiting for plans; ^C ends", err=True)
-    while True:
-        question = desk.next()
-        if question is None:
-            continue
-        _show(question)
-        answer = _asked(question)
-        if answer is None:
-            click.echo(f"left open: modegate approve {question['id']}", err=True)
-            continue
-        try:
-            settle(client, question, answer[0], comment=answer[1])
-        except click.ClickException as error:
-            click.echo(printable(error.format_message()), err=True)
+def _look_on(client: ControlClient) -> None:
+    """Print what comes; nobody is here who could answer."""
+    click.echo("standard input is no terminal: this shows plans and asks nobody", err=True)
+    for change in client.follow(APPROVALS):
+        if change["open"] and change["status"] == "asked":
+            _print(change)
 
 
-class _Desk:
-    """Questions on their way to a person, who may be busy with another one."""
+class _Terminal:
+    """A person at a terminal, who may be busy with a question while others come."""
 
     def __init__(self, client: ControlClient) -> None:
         self._client = client
-        self._came: queue.SimpleQueue[str | Exception] = queue.SimpleQueue()
-        self._now: dict[str, Mapping[str, Any]] = {}
+        self._desk = Desk()
+        self._came: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._wakes, self._wake = os.pipe()
+        self._name = ""
+        """Names the connection, so that the proxy knows when it is gone."""
 
-    def receive(self) -> None:
-        """Take what comes, in a thread of its own, so that steps wait for a person who is busy."""
-        try:
-            for change in self._client.follow(APPROVALS):
-                new = change["id"] not in self._now
-                self._now[change["id"]] = change
-                if new and change["open"]:
-                    self._came.put(change["id"])
-                    self._report(change)
-        except (click.ClickException, OSError, RuntimeError) as error:
-            self._came.put(error)
-
-    def _report(self, question: Mapping[str, Any]) -> None:
-        try:
-            report_shown(self._client, question["id"])
-        except click.ClickException as error:
-            # It can still be answered, or the next read tells that the proxy is gone.
-            click.echo(error.format_message(), err=True)
-
-    def next(self) -> Mapping[str, Any] | None:
-        """Wait for the next question; None if it was settled while it waited.
+    def sit(self) -> None:
+        """Show and ask until ^C or the end of input.
 
         Raises:
-            click.ClickException: no more come.
+            click.ClickException: there is no proxy.
         """
-        came = self._came.get()
-        if isinstance(came, Exception):
-            raise came
-        question = self._now[came]
-        return question if question["open"] else None
+        threading.Thread(target=self._receive, daemon=True).start()
+        click.echo("waiting for plans; ^C ends", err=True)
+        while True:
+            # One thread reads the terminal, so that a question that is over needs no line to go away.
+            ready, _, _ = select.select([STDIN, self._wakes], [], [])
+            if self._wakes in ready:
+                os.read(self._wakes, CHUNK)
+                self._take_all()
+            if STDIN in ready:
+                line = os.read(STDIN, CHUNK)
+                if not line:
+                    return
+                self._do(self._desk.line(line.decode("utf-8", "replace"), time.monotonic()))
+
+    def _receive(self) -> None:
+        def params() -> Mapping[str, str]:
+            self._name = f"cli:{secrets.token_hex(8)}"
+            return {"client": self._name}
+
+        def opened() -> None:
+            self._put(open_ones(self._client))
+
+        try:
+            for change in self._client.follow(APPROVALS, params, opened=opened):
+                self._put(change)
+        except (click.ClickException, OSError, RuntimeError) as error:
+            self._put(error)
+
+    def _put(self, what: Any) -> None:
+        self._came.put(what)
+        os.write(self._wake, b".")
+
+    def _take_all(self) -> None:
+        while not self._came.empty():
+            came = self._came.get()
+            now = time.monotonic()
+            match came:
+                case Exception():
+                    raise came
+                case list():
+                    self._do(self._desk.opened(came, now))
+                case _:
+                    self._do(self._desk.changed(came, now))
+
+    def _do(self, what: Iterable[Do]) -> None:
+        for one in what:
+            try:
+                self._do_one(one)
+            except click.ClickException as error:
+                # It can still be answered, or the stream tells that the proxy is gone.
+                _say(error.format_message())
+
+    def _do_one(self, one: Do) -> None:
+        match one:
+            case Show(question, fresh):
+                if fresh:
+                    _print(question)
+                    _offer(question)
+                report_shown(self._client, question["id"], self._name)
+            case Ask(prompt):
+                _ask(prompt)
+            case Say(text, dropped):
+                if dropped:
+                    termios.tcflush(STDIN, termios.TCIFLUSH)
+                    click.echo("", err=True)
+                _say(text)
+            case Leave(question):
+                report_left(self._client, question["id"], self._name)
+            case Settle(question, option, comment):
+                settle(self._client, question, option, comment=comment)
 
 
-def _show(question: Mapping[str, Any]) -> None:
+def _print(question: Mapping[str, Any]) -> None:
     from modegate.cli.plan import beginning, question_head
 
     click.echo("")
     click.secho(question_head(question), bold=True)
     click.echo(beginning(question))
+    sys.stdout.flush()
 
 
-def _asked(question: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Ask for one of the options, and a reason if it is a rejection; None leaves the question open."""
+def _offer(question: Mapping[str, Any]) -> None:
+    """Name the options. There is no default: an empty line answers nothing."""
+    for key, way in keys(question).items():
+        mode = f" (mode {way['mode']})" if "mode" in way else ""
+        _say(f"  {key}  {way['label']}{mode}")
+    _say("  s  leave it open")
+    _ask(ANSWER)
+
+
+def _ask(prompt: str) -> None:
+    click.echo(f"{prompt}: ", nl=False, err=True)
+
+
+def _say(text: str) -> None:
     from modegate.server.printable import printable
 
-    ways = [way for way in question["options"] if way["kind"] != "reject"]
-    keys = ["y"] if len(ways) == 1 else [str(n) for n in range(1, len(ways) + 1)]
-    choices = dict(zip(keys, ways, strict=True))
-    choices["n"] = next(way for way in question["options"] if way["kind"] == "reject")
-    for key, way in choices.items():
-        mode = f" (mode {way['mode']})" if "mode" in way else ""
-        click.echo(printable(f"  {key}  {way['label']}{mode}"), err=True)
-    click.echo("  s  leave it open", err=True)
-    # There is no default: an empty line answers nothing.
-    key = click.prompt("Your answer", type=click.Choice([*choices, "s"]), err=True)
-    if key == "s":
-        return None
-    reason = ""
-    if choices[key]["kind"] == "reject":
-        reason = click.prompt("Reason for the model", default="", show_default=False, err=True)
-    return choices[key]["id"], reason
+    click.echo(printable(text), err=True)

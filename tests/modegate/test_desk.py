@@ -1,0 +1,121 @@
+"""The questions that lie in front of one person: one at a time, and none that is over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from modegate.cli.desk import ANSWER, REASON, TOO_SOON_S, Ask, Desk, Leave, Say, Settle, Show, how
+
+Json = dict[str, Any]
+EXIT = [
+    {"id": "approve", "label": "Approve", "kind": "approve", "mode": "default"},
+    {"id": "reject", "label": "Reject", "kind": "reject"},
+]
+TWO = [EXIT[0], {"id": "approve-2", "label": "Review", "kind": "approve"}, EXIT[1]]
+
+
+def asked(name: str, options: list[Json] = EXIT, **more: Any) -> Json:
+    return {"id": name, "open": True, "status": "asked", "options": options, **more}
+
+
+def over(name: str) -> Json:
+    how = {"open": False, "status": "answered", "option": "reject", "by": "person:acp"}
+    return {**asked(name), **how}
+
+
+ELSEWHERE = Say("settled elsewhere: answered with 'reject' by person:acp", dropped=True)
+A, B = asked("a"), asked("b")
+
+
+def test_o5_one_after_the_other_is_shown() -> None:
+    """Only what lies in front of the person is shown, so only that is waited for."""
+    desk = Desk()
+    assert desk.opened([], 0.0) == []
+    assert desk.changed(A, 0.0) == [Show(A)]
+    assert desk.changed(B, 0.0) == []
+    assert desk.changed({**A, "status": "delivered"}, 0.0) == []
+    assert desk.line("y\n", 0.0) == [Settle(A, "approve"), Show(B)]
+    assert desk.changed(over("a"), 0.0) == []
+    assert desk.line("n\n", 0.0) == [Ask(REASON)]
+    assert desk.line("keep it\n", 0.0) == [Settle(B, "reject", "keep it")]
+    assert desk.line("y\n", 0.0) == []
+
+
+def test_o5_what_waits_is_listed_at_the_start() -> None:
+    desk = Desk()
+    assert desk.opened([A, B], 0.0) == [Say("2 questions wait: modegate approvals"), Show(A)]
+
+
+def test_o5_what_was_settled_elsewhere_goes_away() -> None:
+    """The prompt is dropped with all that was typed, and what comes next is not answered by accident."""
+    desk = Desk()
+    desk.opened([A, B], 0.0)
+    assert desk.changed(over("a"), 5.0) == [ELSEWHERE, Show(B)]
+    said, ask = desk.line("y\n", 5.0 + TOO_SOON_S - 0.01)
+    assert isinstance(said, Say)
+    assert "too soon" in said.text
+    assert ask == Ask(ANSWER)
+    assert desk.line("y\n", 5.0 + TOO_SOON_S) == [Settle(B, "approve")]
+
+
+def test_o5_what_is_settled_while_it_waits_is_never_shown() -> None:
+    desk = Desk()
+    desk.opened([A, B], 0.0)
+    assert desk.changed(over("b"), 0.0) == []
+    assert desk.line("y", 0.0) == [Settle(A, "approve")]
+
+
+def test_a_reason_is_for_its_own_question() -> None:
+    desk = Desk()
+    desk.opened([A, B], 0.0)
+    desk.line("n", 0.0)
+    assert desk.changed(over("a"), 0.0) == [ELSEWHERE, Show(B)]
+    assert desk.line("n", 9.0) == [Ask(REASON)]
+
+
+def test_what_was_left_open_is_not_shown_again() -> None:
+    desk = Desk()
+    desk.changed(A, 0.0)
+    assert desk.line("s", 0.0) == [Leave(A), Say("left open: modegate approve a")]
+    assert desk.changed({**A, "status": "detached"}, 0.0) == []
+    assert desk.opened([A], 0.0) == []
+
+
+@pytest.mark.parametrize("line", ["", " ", "yes", "Y", "1", "S", "\x04"])
+def test_no_other_line_answers(line: str) -> None:
+    desk = Desk()
+    desk.changed(A, 0.0)
+    (told, again) = desk.line(line, 0.0)
+    assert isinstance(told, Say)
+    assert "is not one of y, n, s" in told.text
+    assert again == Ask(ANSWER)
+
+
+def test_each_way_to_approve_has_a_number() -> None:
+    desk = Desk()
+    one = asked("a", TWO)
+    desk.changed(one, 0.0)
+    assert desk.line("y", 0.0)[-1] == Ask(ANSWER)
+    assert desk.line("2", 0.0) == [Settle(one, "approve-2")]
+
+
+def test_o5_another_connection_is_told_what_lies_here() -> None:
+    """The proxy of before is gone, and the new one must know that the question is still being read."""
+    desk = Desk()
+    desk.opened([A], 0.0)
+    assert desk.opened([A, B], 0.0) == [Show(A, fresh=False)]
+    assert desk.opened([B], 0.0) == [Say("settled elsewhere: it is over", dropped=True), Show(B)]
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        (over("a"), "answered with 'reject' by person:acp"),
+        ({"status": "closed", "why": "expired"}, "closed: expired"),
+        ({"status": "closed"}, "closed"),
+    ],
+)
+def test_how_it_ended(question: Json, words: str) -> None:
+    assert how(question) == words
