@@ -26,6 +26,9 @@ PROTOCOL_VERSION = 1
 CONFIRM = "confirm"
 """The option that confirms that a mode is left."""
 
+SHORT = 500
+"""Characters of a plan in the description of a dialog, beside the plan itself."""
+
 DEFAULT_DESCRIPTION = "No policy: what the agent and its model do passes unchanged."
 GONE_DESCRIPTION = "The policy no longer has this mode; requests are refused until another is set."
 
@@ -136,21 +139,22 @@ def said(name: SessionId, text: str) -> Message:
 
 
 def tool_call(approval: Approval) -> Message:
-    """Give a question as the tool call that it is about; its text is a model's and is data."""
+    """Give a question as the tool call that it is about; its text is a model's and is data.
+
+    The text may have 256 KB, and some clients take no message over 1 MiB: it stands in `content` alone.
+    """
     asked = approval.asked
     if asked.purpose == "exit":
         title, kind = "Plan: ready to leave the mode?", "switch_mode"
-        raw: Message = {"plan": asked.text}
     else:
         title, kind = f"Run {printable(asked.tool)}?", "other"
-        raw = {"tool": asked.tool, "arguments": asked.text}
     return {
         "toolCallId": asked.id,
         "title": title,
         "kind": kind,
         "status": "pending",
         "content": [_text(asked.text)],
-        "rawInput": raw,
+        "rawInput": {"tool": asked.tool},
     }
 
 
@@ -173,6 +177,9 @@ def choices(offered: tuple[Option, ...]) -> list[Message]:
 
 def permission(rpc: Id, name: SessionId, call: Message, offered: list[Message]) -> Message:
     """Give the request that asks a person; it is valid in v1 (`toolCall`) and v2 (`title`, `subject`)."""
+    text = call["content"][0]["content"]["text"]
+    # v2 updates the tool call that was shown before, and so need not repeat its content.
+    subject = {key: value for key, value in call.items() if key != "content"}
     return request(
         rpc,
         "session/request_permission",
@@ -180,8 +187,8 @@ def permission(rpc: Id, name: SessionId, call: Message, offered: list[Message]) 
             "sessionId": name,
             "toolCall": call,
             "title": call["title"],
-            "description": call["content"][0]["content"]["text"],
-            "subject": {"type": "tool_call", "toolCall": call},
+            "description": text if len(text) <= SHORT else text[:SHORT] + "…",
+            "subject": {"type": "tool_call", "toolCall": subject},
             "options": offered,
         },
     )

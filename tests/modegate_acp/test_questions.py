@@ -124,9 +124,10 @@ async def test_b163_the_plan_is_shown_whole_and_approved(
             assert call["content"] == [
                 {"type": "content", "content": {"type": "text", "text": PLAN}}
             ]
-            assert call["rawInput"] == {"plan": PLAN}
+            assert call["rawInput"] == {"tool": "exit_plan_mode"}
             assert (call["kind"], call["status"]) == ("switch_mode", "pending")
-            assert params["subject"] == {"type": "tool_call", "toolCall": call}
+            rest = {key: value for key, value in call.items() if key != "content"}
+            assert params["subject"] == {"type": "tool_call", "toolCall": rest}
             assert (params["title"], params["description"]) == (call["title"], PLAN)
             assert [(one["name"], one["kind"]) for one in params["options"]] == [
                 ("Go, edit by edit", "allow_once"),

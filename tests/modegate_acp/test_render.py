@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from modegate.core.approvals import Approval
@@ -11,6 +13,7 @@ from modegate.core.gating import Gating
 from modegate.core.ids import CallId, Lane, ModeId, Seq, SessionId, StepId, ToolName
 from modegate.core.policy import Mode, Policy
 from modegate_acp import render
+from modegate_acp.protocol import write
 from modegate_acp.quirks import Peer, peer
 
 MODES = (
@@ -63,11 +66,29 @@ def test_a_call_is_told_from_a_plan() -> None:
     call = render.tool_call(Approval(ApprovalAsked("q", *place, "ask", '{"a":1}', (), 0)))
     plan = render.tool_call(Approval(ApprovalAsked("q", *place, "exit", "# P", (), 0)))
     assert (call["title"], call["kind"]) == ("Run fetch?", "other")
-    assert call["rawInput"] == {"tool": "fetch", "arguments": '{"a":1}'}
-    assert (plan["kind"], plan["rawInput"]) == ("switch_mode", {"plan": "# P"})
+    assert call["rawInput"] == {"tool": "fetch"}
+    assert call["content"][0]["content"]["text"] == '{"a":1}'
+    assert (plan["kind"], plan["rawInput"]) == ("switch_mode", {"tool": "fetch"})
     for one in (call, plan):
         assert one["content"][0]["type"] == "content"
         assert one["content"][0]["content"]["type"] == "text"
+
+
+@pytest.mark.parametrize("purpose", ["exit", "ask"])
+def test_a4_a_plan_is_sent_once(purpose: Literal["exit", "ask"]) -> None:
+    """250 KB of plan were 1.26 MB, and clients that take 1 MiB were cut off again and again."""
+    plan = "# Plan\n" + "x" * 250_000
+    place = (StepId("s"), Lane("l"), CallId("c"), ToolName("exit_plan_mode"))
+    call = render.tool_call(Approval(ApprovalAsked("q", *place, purpose, plan, (), 0)))
+    asked = render.permission("r", SessionId("s"), call, [])
+    for message in (asked, render.pending(SessionId("s"), call)):
+        text = write(message)
+        assert text.count("x" * 1_000) == 250
+        assert len(text) < len(plan) + 2_000
+    assert asked["params"]["toolCall"]["content"][0]["content"]["text"] == plan
+    description = asked["params"]["description"]
+    assert plan.startswith(description.removesuffix("…"))
+    assert asked["params"]["subject"]["toolCall"]["toolCallId"] == "q"
 
 
 def test_rows() -> None:

@@ -87,7 +87,7 @@ async def test_a_plan_is_shown_rejected_dismissed_and_approved(
             ask, shown = await client.asked()
             call = shown["toolCall"]
             assert [part["content"]["text"] for part in call["content"]] == [PLAN]
-            assert call["rawInput"] == {"plan": PLAN}
+            assert call["rawInput"] == {"tool": "exit_plan_mode"}
             assert [one["optionId"] for one in shown["options"]] == ["approve", "reject"]
             assert shown["options"][-1]["kind"] == "reject_once"
             pending = await client.update("tool_call")
@@ -168,7 +168,7 @@ async def test_who_connects_again_is_shown_what_is_so_and_asked_what_is_open(
             async with connected(sockets, name, proxy) as third:
                 await third.load()
                 ask, shown = await third.asked()
-                assert shown["toolCall"]["rawInput"] == {"plan": PLAN}
+                assert shown["toolCall"]["content"][0]["content"]["text"] == PLAN
                 third.choose(ask, "approve")
                 await third.told_of("default")
         assert (asking.result() or "").endswith(WRITES)
