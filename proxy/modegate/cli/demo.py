@@ -41,7 +41,8 @@ def demo(folder: Path | None, *, yes: bool) -> None:
 
     logs.configure("warning", "console")
     try:
-        asyncio.run(tell_all(folder, yes=yes or not sys.stdin.isatty()))
+        told = asyncio.run(tell_all(folder, yes=yes or not sys.stdin.isatty()))
     except DemoFailed as error:
         raise click.ClickException(str(error)) from error
-    click.secho("\nAll of it happened.", bold=True)
+    end = "All of it happened." if told else "You rejected the plan, so nothing more is to be told."
+    click.secho(f"\n{end}", bold=True)

@@ -119,7 +119,7 @@ def decoder(content_encoding: bytes, limit: int, *, each: bool = False) -> Decod
     unknown = [name for name in applied if name not in _LAYERS]
     if unknown or len(applied) > MAX_CODINGS:
         raise UnknownEncoding(
-            f"content-encoding {content_encoding[:80]!r} is not known here; "
+            f"content-encoding {content_encoding[:80].decode('latin-1')!r} is not known here; "
             f"known, {MAX_CODINGS} at a time: {b', '.join(_LAYERS).decode()}"
         )
     return Decoder([_LAYERS[name]() for name in reversed(applied)], limit, each=each)

@@ -11,7 +11,8 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,19 @@ def tell(who: str, what: str) -> None:
         click.echo(f"{'':>9}  {line}")
 
 
+async def confirmed(question: str) -> bool:
+    """Ask at the terminal; anything but yes is no. No thread waits there, which ^C could not end."""
+    loop = asyncio.get_running_loop()
+    answered = asyncio.Event()
+    click.echo(question, nl=False)
+    loop.add_reader(sys.stdin.fileno(), answered.set)
+    try:
+        await answered.wait()
+    finally:
+        loop.remove_reader(sys.stdin.fileno())
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
 class Story:
     """One run of the demo."""
 
@@ -69,16 +83,18 @@ class Story:
         self._agent = Agent(self._client, folder, tell)
         tell("modegate", f"the agent's base URL is {base}; its files are in {folder}")
 
-    async def run(self) -> None:
-        """Tell it all."""
+    async def run(self) -> bool:
+        """Tell it all; give whether the plan was approved, as there is nothing to tell after it if not."""
         try:
             await self._default()
             await self._plan()
-            await self._approved()
-            await self._default_again()
+            approved = await self._decided()
+            if approved:
+                await self._default_again()
             _title("The log: all of this, append-only")
             shown = await self._modegate("log", SESSION)
             self._check("mode/set" in shown and "write_file" in shown, "the log tells it")
+            return approved
         finally:
             await self._client.close()
 
@@ -103,27 +119,31 @@ class Story:
         self._check(ran_now == ["read_file"], "the agent only ran read_file: it never saw the call")
         self._check(self._disk() == "hello\n", "the file on disk is unchanged: 'hello'")
 
-    async def _approved(self) -> None:
+    async def _decided(self) -> bool:
         _title("3. The model submits its plan, and a person decides")
         async with asyncio.TaskGroup() as group:
             person = group.create_task(self._person())
             await self._agent.ask("Submit your plan, and carry it out when it is approved.")
             try:
-                await asyncio.wait_for(person, PATIENCE_S)
+                approved = await asyncio.wait_for(person, PATIENCE_S)
             except TimeoutError:
                 raise DemoFailed("no plan was submitted") from None
-        self._offered("read_file", "write_file", "run_shell")
-        self._check(self._disk() == "hello\nworld\n", "the file is on disk: 'hello', 'world'")
+        if approved:
+            self._offered("read_file", "write_file", "run_shell")
+            self._check(self._disk() == "hello\nworld\n", "the file is on disk: 'hello', 'world'")
+        else:
+            self._check(self._disk() == "hello\n", "nothing was written: that is how it should be")
+        return approved
 
-    async def _person(self) -> None:
+    async def _person(self) -> bool:
         """Be shown the plan, and answer it."""
         question = await self._asked()
         tell("person", f"is shown the plan:\n{question['text']}")
-        if self._yes or await asyncio.to_thread(click.confirm, f"{'':>9}  Approve it?"):
+        if self._yes or await confirmed(f"{'':>9}  Approve it? [y/N]: "):
             await self._modegate("approve", question["id"])
-            return
+            return True
         await self._modegate("reject", question["id"], "--reason", "not like this")
-        raise DemoFailed("you rejected the plan, so nothing was written: that is how it should be")
+        return False
 
     async def _asked(self) -> dict[str, Any]:
         url = f"{self._env['MODEGATE_URL']}/control/v1/approvals"
@@ -210,24 +230,35 @@ async def _ready(url: str) -> None:
     raise DemoFailed("the proxy did not become ready")
 
 
-async def _told_by(composed: Composed, token: str, folder: Path, *, yes: bool) -> None:
+class _Inner(Server):
+    """Leaves ^C to the story, which waits at the terminal."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take none."""
+        yield
+
+
+async def _told_by(composed: Composed, token: str, folder: Path, *, yes: bool) -> bool:
     upstream = composed.upstreams.default("chat")
     if not isinstance(upstream, ScriptedUpstream):
         raise TypeError("the demo runs on the scripted model")
     with bind("127.0.0.1", 0) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        server = Server(create_app(composed.parts), drain=1.0, on_drain=composed.drain)
+        server = _Inner(create_app(composed.parts), drain=1.0, on_drain=composed.drain)
         async with asyncio.TaskGroup() as group:
             group.create_task(serve_with(server, [listener], composed.jobs))
             try:
                 await _ready(url)
-                await Story(url, token, folder, upstream, yes=yes).run()
+                return await Story(url, token, folder, upstream, yes=yes).run()
             finally:
                 server.should_exit = True
 
 
-async def demo(folder: Path | None = None, *, yes: bool = True) -> None:
+async def demo(folder: Path | None = None, *, yes: bool = True) -> bool:
     """Tell the story in a folder, or in a temporary one; without `yes` the plan is asked about.
+
+    Gives whether it was told to its end, which it has not where a person rejects the plan.
 
     Raises:
         DemoFailed: something of it did not happen.
@@ -247,13 +278,13 @@ async def demo(folder: Path | None = None, *, yes: bool = True) -> None:
         )
         try:
             async with compose(settings) as composed:
-                await _told_by(composed, token, work, yes=yes)
+                return await _told_by(composed, token, work, yes=yes)
         except* DemoFailed as failed:
-            raise failed.exceptions[0] from None
+            raise _first(failed) from None
+    raise AssertionError("the story was told or has failed")
 
 
-def failure_lines(error: BaseException) -> Sequence[str]:
-    """Give what to tell of an error that ended the demo."""
-    if isinstance(error, BaseExceptionGroup):
-        return [line for inner in error.exceptions for line in failure_lines(inner)]
-    return [f"{type(error).__name__}: {error}"]
+def _first(failed: BaseExceptionGroup[DemoFailed]) -> DemoFailed:
+    """Give the failure itself, however many task groups it came through."""
+    one = failed.exceptions[0]
+    return _first(one) if isinstance(one, BaseExceptionGroup) else one
