@@ -16,7 +16,7 @@ from openai import AsyncOpenAI, BadRequestError
 from support.playbook import DONE, call, chunk, read_stream, request, said, stream, text
 from support.raw_upstream import Act, Piece, RawUpstream, chunked, head, whole
 from support.raw_upstream import chunk as http_chunk
-from support.running import Running, client, exchange, post, running
+from support.running import TOKEN, Running, client, exchange, post, running
 
 WRITE = stream(text("a"), call("write", '{"path":"S3CRET"}'))
 TOOLS: Any = request("read", "write")["tools"]
@@ -345,3 +345,18 @@ async def test_put_back_over_the_wire(tmp_path: Path) -> None:
     roles = [message["role"] for message in turn]
     assert roles == ["system", "user", "assistant", "tool", "tool"]
     assert {m["tool_call_id"] for m in turn[3:]} == {one["id"] for one in turn[2]["tool_calls"]}
+
+
+async def test_h21_what_a_model_makes_up_is_no_label(tmp_path: Path) -> None:
+    """Declared tools have a label, and so has the exit tool; all other names share one."""
+    made = stream(call("Invented_By_A_Model", "{}"))
+    async with RawUpstream(lambda _one: chunked(made)) as up:
+        async with running(tmp_path, up.base_url) as proxy:
+            await proxy.set_mode("plan")
+            body = json.dumps(request("read", "write") | {"stream": True}).encode()
+            await exchange(proxy.port, post("/s/s/v1/chat/completions", body))
+            headers = {"authorization": f"Bearer {TOKEN}"}
+            async with client() as http:
+                page = (await http.get(f"{proxy.url}/metrics", headers=headers)).text
+    assert 'tool="undeclared",verdict="answer"' in page
+    assert "Invented" not in page

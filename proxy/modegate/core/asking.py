@@ -134,6 +134,12 @@ class Asking:
         return [*self.moved_on(standing), *self._told(), self._untouched()]
 
     @property
+    def declared(self) -> frozenset[str]:
+        """Every name under which the agent declares a tool."""
+        names: frozenset[str] = frozenset() if self._request is None else self._request.declared
+        return names
+
+    @property
     def declares_tools(self) -> bool:
         """Whether the agent offers its model any tool."""
         return bool(self._request.declares_tools)

@@ -44,6 +44,7 @@ from modegate.core.gate import Ask, Gate
 from modegate.core.hop import HopAnswer, StreamedHop, WholeHop
 from modegate.core.mending import Mending
 from modegate.core.passed import Passed
+from modegate.core.policy import EXIT_TOOL
 from modegate.core.standing import Standing, combine
 from modegate.core.text_gate import TextGate
 
@@ -323,6 +324,11 @@ class Exchange:
     def holding(self) -> bool:
         """Whether some call of the answer under way is held back."""
         return isinstance(self._answer, StreamedHop) and self._answer.holding
+
+    @property
+    def declared(self) -> frozenset[str]:
+        """The tools that its agent has, and the one that modegate may have added."""
+        return self._asking.declared | {EXIT_TOOL}
 
     @property
     def size(self) -> int:

@@ -128,7 +128,7 @@ class Hold:
     def _grow(self, part: Part) -> None:
         self.size += part.size
         if self.size > self._limit:
-            raise TooLarge(f"over {self._limit} bytes of the answer are held back (limits.held)")
+            raise over(self._limit)
 
     def _drain(self, out: list[Part]) -> None:
         """Let go what stands in front of the first call that has no verdict yet."""
@@ -153,6 +153,11 @@ class Hold:
             if _goes(part):
                 out.append(part)
         self._held = waiting
+
+
+def over(limit: int) -> TooLarge:
+    """Give the error of an answer of which more would be held back."""
+    return TooLarge(f"over {limit} bytes of the answer are held back (limits.held)")
 
 
 def _goes(part: Part) -> bool:

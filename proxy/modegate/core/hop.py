@@ -20,7 +20,7 @@ from modegate.core.dialects.base import (
     WholeAnswer,
 )
 from modegate.core.errors import AnswerUnreadable, ModegateError, Tightened, TooLarge, bare
-from modegate.core.hold import Hold
+from modegate.core.hold import Hold, over
 from modegate.core.policy import Limits
 from modegate.core.sse import Frame, FrameReader
 from modegate.core.text_gate import TextGate
@@ -341,6 +341,7 @@ class WholeHop:
         self._lenient = lenient
         self._dialect = dialect
         self._limit = limits.body
+        self._held = limits.held
         self._body = bytearray()
         self.answer: WholeAnswer | None = None
         self.cut = False
@@ -385,7 +386,7 @@ class WholeHop:
         """Read the body."""
         try:
             if self._texts is None:
-                self.answer = self._dialect.read_whole(bytes(self._body))
+                self._read(bytes(self._body))
             else:
                 self._texts.whole(bytes(self._body))
         except ModegateError as error:
@@ -398,10 +399,17 @@ class WholeHop:
         """Give nothing: a body goes when all of it is judged."""
         if self._texts is not None and self._texts.holding and not self._texts.to_judge():
             try:
-                self.answer = self._dialect.read_whole(self._texts.body())
+                self._read(self._texts.body())
             except ModegateError as error:
-                self.failure = error
+                self.failure = bare(error)
         return b""
+
+    def _read(self, body: bytes) -> None:
+        """Read it; what its calls say is held back as that of a stream is."""
+        answer = self._dialect.read_whole(body)
+        if sum(_held(call) for one in answer.choices.values() for call in one.calls) > self._held:
+            raise over(self._held)
+        self.answer = answer
 
     def give_in(self) -> None:
         """Let the body pass: nobody can read it, and no mode forbids it."""
@@ -418,6 +426,10 @@ class WholeHop:
             for call in choice.calls
             if call.released is None
         ]
+
+
+def _held(call: Gathered) -> int:
+    return sum(len(piece.encode("utf-8", "surrogatepass")) for piece in call.pieces)
 
 
 class _Unread:

@@ -219,7 +219,8 @@ class Drive:
         entries = [Entry(self._out.clock.now_ms(), _by(event), event) for event in effect.events]
         for event in effect.events:
             if isinstance(event, CallJudged):
-                self._out.report.judged(event)
+                known = event.tool in self._exchange.declared
+                self._out.report.judged(event, declared=known)
         if effect.durable:
             with self._out.metrics.append.time():
                 await self._out.folds.append(self._out.key, entries)

@@ -27,6 +27,9 @@ from prometheus_client.registry import Collector
 MAX_TOOLS = 200
 """Names of tools with a label of their own; the rest are `other`."""
 
+UNDECLARED = "undeclared"
+"""Stands for all names that the agent has not declared, which a model makes up as it likes."""
+
 FAST = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1.0)
 SLOW = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 600.0)
 """Seconds: of our own work, and of what a model or a person takes."""
@@ -127,9 +130,11 @@ class Metrics:
         registry = None if self._shared is not None else self.registry
         return Histogram(name, text, buckets=buckets, registry=registry)
 
-    def judged(self, mode: str, tool: str, verdict: str) -> None:
-        """Count a call; of tools' names, which models make up, only so many have a label of their own."""
-        if tool not in self._tools:
+    def judged(self, mode: str, tool: str, verdict: str, *, declared: bool = True) -> None:
+        """Count a call; a name that a model made up is `undeclared`, and of others so many have a label."""
+        if not declared:
+            tool = UNDECLARED
+        elif tool not in self._tools:
             if len(self._tools) < MAX_TOOLS:
                 self._tools.add(tool)
             else:

@@ -84,10 +84,10 @@ class Report:
             self._back()
             self._first = self.clock.monotonic()
 
-    def judged(self, event: CallJudged) -> None:
-        """A call has its verdict."""
+    def judged(self, event: CallJudged, *, declared: bool) -> None:
+        """A call has its verdict; `declared`: it is one of a tool that the agent has."""
         self.verdicts[event.verdict] += 1
-        self.metrics.judged(event.mode, event.tool, event.verdict)
+        self.metrics.judged(event.mode, event.tool, event.verdict, declared=declared)
 
     def holding(self, *, now: bool) -> None:
         """Some call is held back, or none any more."""

@@ -11,8 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from modegate.core.dialects.base import Dialect
+from modegate.core.dialects.chat.dialect import ChatDialect
+from modegate.core.dialects.messages.dialect import MessagesDialect
+from modegate.core.dialects.responses.dialect import ResponsesDialect
+from modegate.core.errors import TooLarge
 from modegate.core.events import CallJudged, TurnWithheld
+from modegate.core.hop import WholeHop
 from modegate.core.policy import Limits
+from support import message_frames as messages
+from support import responses
 from support.playbook import (
     DONE,
     JSON,
@@ -493,3 +501,40 @@ def test_usage_goes_once() -> None:
     got = Session().step(REQUEST, [frame({"choices": [choice], "usage": usage}) + DONE])
     assert got.body.count(b'"usage"') == 1
     assert read_stream(got.body)[0]["calls"] == {0: {"name": "read", "arguments": "{}"}}
+
+
+HELD = 2_000
+
+
+@pytest.mark.parametrize("size", [HELD - 100, HELD + 1])
+@pytest.mark.parametrize("name", ["chat", "messages", "responses"])
+def test_s8_what_is_held_of_a_whole_answer_is_bounded_too(name: str, size: int) -> None:
+    """In each API, by what its calls say; the limit is that of streams."""
+    arguments = {"path": "x" * (size - len('{"path": ""}'))}
+    packed = json.dumps(arguments)
+    made: dict[str, tuple[Dialect, bytes]] = {
+        "chat": (ChatDialect(), answer(calls(tool_call("read", packed))).body),
+        "messages": (MessagesDialect(), messages.whole(messages.call("read", arguments)).body),
+        "responses": (ResponsesDialect(), responses.whole(responses.call("read", packed)).body),
+    }
+    dialect, body = made[name]
+    hop = WholeHop(dialect, Limits(held=HELD))
+    hop.feed(body)
+    hop.end()
+    if size > HELD:
+        assert isinstance(hop.failure, TooLarge)
+        assert "limits.held" in str(hop.failure)
+    else:
+        assert hop.failure is None
+        assert [one.name for one in hop.to_judge()] == ["read"]
+
+
+def test_s8_both_kinds_of_answer_end_with_the_same_refusal() -> None:
+    small = policy(mode("plan", "read"), limits=Limits(held=HELD))
+    big = json.dumps({"path": "x" * HELD})
+    whole = Session(rules=small).step(REQUEST, [answer(calls(tool_call("read", big)))])
+    streamed = Session(rules=small).step(REQUEST, [Reply(stream(call("read", big)), list(STREAM))])
+    assert whole.finish is not None
+    assert streamed.finish is not None
+    assert whole.finish.outcome == streamed.finish.outcome == "too_large"
+    assert whole.json["error"]["message"] in streamed.body.decode()

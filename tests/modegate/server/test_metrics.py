@@ -51,6 +51,18 @@ def test_names_that_models_make_up_do_not_make_the_page_grow() -> None:
     assert 'modegate_verdicts_total{mode="plan",tool="other",verdict="answer"} 50.0' in lines
 
 
+def test_h21_names_that_models_make_up_leave_the_labels_to_real_tools() -> None:
+    metrics = Metrics()
+    for number in range(MAX_TOOLS + 50):
+        metrics.judged("plan", f"invented-{number}", "answer", declared=False)
+    metrics.judged("plan", "read", "release")
+    lines = [line for line in metrics.page()[0].decode().splitlines() if "verdicts_total{" in line]
+    assert sorted(lines) == [
+        'modegate_verdicts_total{mode="plan",tool="read",verdict="release"} 1.0',
+        f'modegate_verdicts_total{{mode="plan",tool="undeclared",verdict="answer"}} {MAX_TOOLS + 50.0}',
+    ]
+
+
 def test_two_proxies_count_apart() -> None:
     one, other = Metrics(), Metrics()
     one.hops.inc()

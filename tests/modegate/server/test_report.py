@@ -63,7 +63,7 @@ def test_a_step_in_a_mode(records: list[logging.LogRecord]) -> None:
     report.told(200)
     report.holding(now=True)
     report.holding(now=True)
-    report.judged(judged("answer"))
+    report.judged(judged("answer"), declared=True)
     report.holding(now=False)
     report.sent()
     report.over("answered")
