@@ -7,6 +7,7 @@ inherits. A call in which some of them could find a second name or other argumen
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from functools import cache
 from typing import Any, TypeGuard
 
 from modegate.core.arguments import INHERITED
@@ -69,7 +70,7 @@ BESIDE = frozenset(
 
 def second(
     found: Mapping[str, Any],
-    own: Collection[str],
+    own: frozenset[str],
     *,
     beside: Collection[str] | None = BESIDE,
 ) -> str:
@@ -80,6 +81,8 @@ def second(
         own: the members that objects of its type have.
         beside: which other members may be objects or lists; None: all.
     """
+    if found.keys() <= own:
+        return ""  # as almost always
     if doubtful := misspelt(found, own):
         return f"it has the key {doubtful[:80]!r}, which some would read as another one"
     for key, value in found.items():
@@ -92,16 +95,20 @@ def second(
     return ""
 
 
-def misspelt(found: Iterable[str], own: Collection[str]) -> str:
+def misspelt(found: Iterable[str], own: frozenset[str]) -> str:
     """Give a key that some clients would take for one of the known ones, or hand on; empty if none is.
 
     Go matches keys without regard to case and takes the last; JavaScript knows `__proto__`.
     """
-    spelled = {spelling(key) for key in own}
     for key in found:
-        if key not in own and (spelling(key) in spelled or key.casefold() in INHERITED):
+        if key not in own and (key in INHERITED or spelling(key) in _spelled(own)):
             return key
     return ""
+
+
+@cache
+def _spelled(own: frozenset[str]) -> frozenset[str]:
+    return frozenset(map(spelling, own))
 
 
 def inherits(values: Iterable[Any]) -> bool:
@@ -110,7 +117,7 @@ def inherits(values: Iterable[Any]) -> bool:
     while waiting:
         one = waiting.pop()
         if isinstance(one, dict):
-            if not INHERITED.isdisjoint(map(str.casefold, one)):
+            if not INHERITED.isdisjoint(one):
                 return True
             waiting += one.values()
         elif isinstance(one, list):

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from modegate.core.arguments import INHERITED
 from modegate.core.dialects.sole import is_index, misspelt
 from modegate.core.dialects.strict import MAX_DEPTH, check_objects, decode_object, spells_calls
 from modegate.core.errors import AnswerUnreadable
@@ -34,7 +35,8 @@ _EXACT = frozenset(
         *CALL_KEYS,
     }
 )
-_CHOICE = ("index", "delta", "message", "finish_reason")
+_TYPE = frozenset({"type"})
+_CHOICE = frozenset({"index", "delta", "message", "finish_reason"})
 # What other APIs, and LangChain, call an item that a client would run.
 _CALL_TYPES = frozenset(
     {
@@ -123,10 +125,9 @@ def _look(found: dict[str, Any]) -> None:
 def _check_strictly(data: bytes, value: dict[str, Any]) -> None:
     check_objects(data, _look)
     choices = [choice for _, choice in choices_of(value)]
-    for found, own in ((value, ()), *((choice, _CHOICE) for choice in choices)):
-        if key := misspelt(found, own):
-            raise AnswerUnreadable(f"the upstream sent the key {key[:80]!r}, which is none")
     known = sum(map(_known_call_keys, choices))
+    if not INHERITED.isdisjoint(value):
+        raise AnswerUnreadable("the upstream sent a key that objects inherit by")
     if _count_call_keys(value, MAX_DEPTH) != known:
         raise AnswerUnreadable("the upstream sent calls in a place that this API does not have")
 
@@ -145,8 +146,8 @@ def _count_call_keys(value: Any, depth: int) -> int:
 def _known_call_keys(choice: dict[str, Any]) -> int:
     # Only one of the two: a snapshot beside a delta would have to be filtered as well.
     body = body_of(choice)
-    if key := misspelt(body, CALL_KEYS):
-        raise AnswerUnreadable(f"the upstream sent the key {key[:80]!r}, which is none")
+    if misspelt(choice, _CHOICE) or not INHERITED.isdisjoint(body):
+        raise AnswerUnreadable("the upstream sent a choice with a key that could be another one")
     return sum(1 for key in CALL_KEYS if key in body)
 
 
@@ -208,7 +209,7 @@ def check_content(content: Any) -> None:
         }:
             continue
         kind = part.get("type") if isinstance(part, dict) else None
-        if not isinstance(kind, str) or kind not in _PARTS or misspelt(part, ("type",)):
+        if not isinstance(kind, str) or kind not in _PARTS or misspelt(part, _TYPE):
             raise AnswerUnreadable("the upstream sent a part of content that is not known here")
 
 

@@ -15,14 +15,17 @@ from modegate.core.dialects.chat.answer import REASONING_KEYS, check_content
 from modegate.core.dialects.sole import inherits, is_index, second
 from modegate.core.errors import AnswerUnreadable
 
+Pieces = list[tuple[str, dict[str, Any]]]
+"""Pieces of calls: `tool` or `legacy`, and the piece."""
 
-def pieces_of(body: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Give the pieces of calls in a delta or message: (`tool` or `legacy`, the piece), in order.
+
+def pieces_of(body: dict[str, Any]) -> Pieces:
+    """Give the pieces of calls in a delta or message, in order.
 
     Raises:
         AnswerUnreadable: they have another shape.
     """
-    found: list[tuple[str, dict[str, Any]]] = []
+    found: Pieces = []
     calls = body.get("tool_calls")
     if calls is not None:
         if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
@@ -38,6 +41,8 @@ def pieces_of(body: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 _SHAPES = {"function": ("name", "arguments"), "custom": ("name", "input")}
 """The objects in which a call says what it is: under which keys its name and its arguments stand."""
+
+_MEMBERS = {shape: frozenset(keys) for shape, keys in _SHAPES.items()}
 
 _TYPES = {"function": "function", "custom": "custom", "builtin_function": "function"}
 """Types of calls, and the object that has them; the last is Moonshot's, for what it offers itself."""
@@ -63,7 +68,7 @@ def add_piece(call: Gathered, kind: str, piece: dict[str, Any], exact: dict[str,
     for key, value in piece.items():
         if key in _SHAPES:
             _add_shape(call, key, value, exact[key])
-        elif key not in _OWN:
+        elif key not in _OWN and not second({key: value}, _OWN):
             call.extra.setdefault(key, value)
     if "custom" in call.shapes:
         call.kind = "custom"
@@ -97,7 +102,7 @@ def _add_shape(call: Gathered, key: str, value: Any, exact: Any) -> None:
 
 def _add_function(call: Gathered, shape: str, value: dict[str, Any], exact: dict[str, Any]) -> None:
     name, arguments = _SHAPES[shape]
-    call.odd = call.odd or second(value, (name, arguments))
+    call.odd = call.odd or second(value, _MEMBERS[shape])
     _add_name(call, value.get(name))
     _add_arguments(call, exact.get(arguments))
 

@@ -24,9 +24,12 @@ class ChatFrame:
     choices: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
 
-    def exact_pieces(self, at: int) -> list[tuple[str, dict[str, Any]]]:
-        """Give the pieces of calls of a choice, with halves of characters as they are."""
-        _, choice = answer.choices_of(exactly(self.data, self.value))[at]
+    def exact(self, at: int, found: pieces.Pieces) -> pieces.Pieces:
+        """Give the pieces of calls of a choice again, with halves of characters as they are."""
+        value = exactly(self.data, self.value)
+        if value is self.value:
+            return found
+        _, choice = answer.choices_of(value)[at]
         return pieces.pieces_of(answer.body_of(choice))
 
 
@@ -84,7 +87,7 @@ class ChatStreamReader:
         body = answer.body_of(choice)
         found = pieces.pieces_of(body)
         finish = answer.finish_of(choice)
-        as_it_is = frame.exact_pieces(at) if found else ()
+        as_it_is = frame.exact(at, found) if found else ()
         calls = tuple(
             self._gather(index, read, kind, piece, one)
             for (kind, piece), (_, one) in zip(found, as_it_is, strict=True)

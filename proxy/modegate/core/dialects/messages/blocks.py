@@ -50,7 +50,8 @@ CUT = "cut"
 _RUN_BY_PROVIDER = frozenset({"server_tool_use", "mcp_tool_use"})
 _RESULT = "_tool_result"
 _CALL_MEMBERS = frozenset({"type", "id", "name", "input"})
-_OWN = _CALL_MEMBERS | {"toolset_name", "server_name", "tool_use_id", "content"}
+_CALL = _CALL_MEMBERS | {"toolset_name"}
+_OWN = _CALL | {"server_name", "tool_use_id", "content"}
 _BAD_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _encode = msgspec.json.encode
 
@@ -220,8 +221,12 @@ def _call(start: dict[str, Any], read: MessageRead) -> Gathered:
             call.names.append(name)
         elif name is not None or key == "name":
             call.odd = f"its {key!r} is not a name"
-    call.odd = call.odd or second(start, _OWN - {"tool_use_id", "content"})
-    call.extra = {key: value for key, value in start.items() if key not in _CALL_MEMBERS}
+    call.odd = call.odd or second(start, _CALL)
+    call.extra = {
+        key: value
+        for key, value in start.items()
+        if key not in _CALL_MEMBERS and not second({key: value}, _CALL)
+    }
     return call
 
 

@@ -21,6 +21,7 @@ from modegate.core.spans import members, without_lone_surrogates
 from modegate.core.sse import BLANK, Frame
 
 _CALL_DELTA = "input_json_delta"
+_PIECE = frozenset({"type", "partial_json"})
 _KNOWN = frozenset().union(*DELTAS.values(), {_CALL_DELTA})
 
 
@@ -187,7 +188,7 @@ class MessagesStreamReader:
         elif block.call.ran and kind != _CALL_DELTA:
             pass  # of what the provider ran; it goes with it, or not at all
         elif kind == _CALL_DELTA and isinstance(delta.get("partial_json"), str):
-            block.call.odd = block.call.odd or second(delta, ("type", "partial_json"))
+            block.call.odd = block.call.odd or second(delta, _PIECE)
             _add_input(block, exactly(frame.data, value)["delta"]["partial_json"])
         else:
             block.call.odd = f"it has a piece of type {kind[:80]!r}"

@@ -49,8 +49,13 @@ _SOURCES = {
 """For a type of item: under which keys stands what it is made with, of which only one may be filled."""
 _ANY = ("arguments", "input", "action", "actions", "operation", "code")
 """The same of a type that is not known."""
-_OWN = ("type", "id", "call_id", "status", "name", "namespace", "server_label")
-_BESIDE = BESIDE | {"acknowledged_safety_checks", "environment", "pending_safety_checks"}
+_OWN = frozenset({"type", "id", "call_id", "status", "name", "namespace", "server_label"})
+_UNKNOWN = _OWN.union(_ANY)
+_MEMBERS = {kind: _OWN.union(keys) for kind, keys in _SOURCES.items()}
+_BESIDE = BESIDE | {
+    *("acknowledged_safety_checks", "environment", "pending_safety_checks"),
+    *("agent", "agent_reference", "created_by"),  # Azure
+}
 _ENDINGS = ("_call_output", "_output", "_call")
 
 
@@ -152,7 +157,9 @@ def _doubt(item: dict[str, Any], *, client_runs: bool) -> str:
     if inherits(item.values()):
         return "it has a key that JavaScript takes for what an object inherits"
     # What the provider ran comes with what came of it.
-    return second(item, (*_OWN, *own), beside=_BESIDE if client_runs else None)
+    return second(
+        item, _MEMBERS.get(item["type"], _UNKNOWN), beside=_BESIDE if client_runs else None
+    )
 
 
 def ran(item: dict[str, Any]) -> bool:
