@@ -21,6 +21,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 
 from modegate import __version__
+from modegate.server.tls_words import tls_trouble
 from modegate_acp.relay import Lines, Out, Relay, Tell, ToEditor, ToProxy, too_long
 
 MAX_LINE = 64 * 2**20
@@ -230,7 +231,9 @@ def _why(url: str, error: Exception) -> str:
         case InvalidStatus():
             status, said = error.response.status_code, _message(error.response.body)
             return f"{url} does not let us in: HTTP {status}{said and f', {said}'}"
-        case OSError() if not isinstance(error, TimeoutError | SSLError):
+        case SSLError():
+            return tls_trouble(url, error) or str(error)
+        case OSError() if not isinstance(error, TimeoutError):
             return f"no proxy answers at {url}; start one with `modegate serve`, or give --url"
         case _:
             return f"{url}: {str(error) or type(error).__name__}"

@@ -207,6 +207,10 @@ class ControlClient:
         try:
             yield
         except httpx.ConnectError as error:
+            from modegate.server.tls_words import tls_trouble
+
+            if trouble := tls_trouble(self._url, error):
+                raise click.ClickException(trouble) from error
             raise Lost(
                 f"no proxy answers at {self._url}; start one with `modegate serve`, or give --url"
             ) from error

@@ -1,0 +1,21 @@
+"""What a failed TLS handshake with the proxy means, in words for whoever typed its URL."""
+
+from __future__ import annotations
+
+import ssl
+
+
+def tls_trouble(url: str, error: BaseException) -> str | None:
+    """Give what is wrong if this error comes from TLS, however deep it lies; None if it does not."""
+    seen: BaseException | None = error
+    while seen is not None and not isinstance(seen, ssl.SSLError):
+        seen = seen.__cause__ or seen.__context__
+    if seen is None:
+        return None
+    if isinstance(seen, ssl.SSLCertVerificationError):
+        return (
+            f"{url}: its certificate is not trusted ({seen.verify_message}); name the file of who signed it "
+            "in SSL_CERT_FILE, and use a name that it is for"
+        )
+    reason = str(seen.reason or seen).replace("_", " ").lower()
+    return f"{url}: no TLS can be spoken there ({reason}); is it http:// and not https://?"
