@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,6 +42,9 @@ MAX_NAMES = 8
 
 MAX_GLUED = 64
 """Names of a call and of those that a client could take for it: each is held against every tool."""
+
+_CONTROL = re.compile("[\x00-\x1f\x7f]")
+"""Where some programs end a name, or a line."""
 
 MAX_NAME = 1024
 MAX_ID = 64 * 1024
@@ -101,6 +105,8 @@ class Gathered:
             return f"it has over {MAX_NAMES} names"
         if len(self.id) > MAX_ID or any(len(name) > MAX_NAME for name in self.names):
             return "its id or its name is too long"
+        if any(map(_CONTROL.search, self.names)):
+            return "its name holds what is no letter"
         return "" if self.names else "it has no name"
 
     def readings(self, declared: frozenset[str]) -> list[ToolCall]:

@@ -92,6 +92,8 @@ def _exit_ruling(
         return refuse("the answer was cut short, so that nothing could follow its approval")
     if len(readings) > 1 or call.ambiguous:
         return refuse("it is mixed with another call")
+    if call.tangled:
+        return refuse("its arguments could be read in different ways")
     try:
         _ = leaving.native_plan_of(call) if offer.native else leaving.plan_of(call)
     except ValueError as error:

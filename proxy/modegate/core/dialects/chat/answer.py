@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from modegate.core.arguments import INHERITED
+from modegate.core.arguments import INHERITED, spelling
 from modegate.core.dialects.sole import is_index, misspelt
 from modegate.core.dialects.strict import MAX_DEPTH, check_objects, decode_object, spells_calls
 from modegate.core.errors import AnswerUnreadable
@@ -39,23 +39,26 @@ _TYPE = frozenset({"type"})
 _CHOICE = frozenset({"index", "delta", "message", "finish_reason"})
 # What other APIs, and LangChain, call an item that a client would run.
 _CALL_TYPES = frozenset(
-    {
-        "apply_patch_call",
-        "computer_call",
-        "custom_tool_call",
-        "function_call",
-        "invalid_tool_call",
-        "local_shell_call",
-        "mcp_call",
-        "mcp_tool_use",
-        "server_tool_call",
-        "server_tool_call_chunk",
-        "server_tool_use",
-        "shell_call",
-        "tool_call",
-        "tool_call_chunk",
-        "tool_use",
-    }
+    map(
+        spelling,
+        (
+            "apply_patch_call",
+            "computer_call",
+            "custom_tool_call",
+            "function_call",
+            "invalid_tool_call",
+            "local_shell_call",
+            "mcp_call",
+            "mcp_tool_use",
+            "server_tool_call",
+            "server_tool_call_chunk",
+            "server_tool_use",
+            "shell_call",
+            "tool_call",
+            "tool_call_chunk",
+            "tool_use",
+        ),
+    )
 )
 _PARTS = frozenset(
     {
@@ -116,7 +119,7 @@ def _look(found: dict[str, Any]) -> None:
         if key not in CALL_KEYS and spells_calls(key):
             raise AnswerUnreadable(f"the upstream sent calls under the unknown key {key[:80]!r}")
     kind = found.get("type")
-    if isinstance(kind, str) and kind in _CALL_TYPES:
+    if isinstance(kind, str) and spelling(kind) in _CALL_TYPES:
         raise AnswerUnreadable(
             f"the upstream sent an item of type {kind!r}, which this API has not"
         )

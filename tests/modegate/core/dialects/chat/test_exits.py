@@ -99,6 +99,18 @@ def test_bridged_calls_are_asked_about(option: str | None, cut: Callable[[bytes]
         assert len(got.requests) == 2
 
 
+@pytest.mark.parametrize("name", ["ExitPlanMode", "exit_plan_mode"])
+@pytest.mark.parametrize("more", ['"Plan":"# Q"', '"__proto__":{"plan":"# Q"}'])
+def test_h9_a_plan_that_says_two_things_is_not_asked_about(name: str, more: str) -> None:
+    """Approved, the agent could take another plan from it than the person has read."""
+    body = {**request("read", stream=True), "tools": [tool("read"), own(name, PLAN, "plan")]}
+    first = stream(call(name, '{"plan":"# P",' + more + "}"))
+    got = Session(rules=rules()).step(body, [first, said("I revise.")])
+    assert got.asked == []
+    assert name.encode() not in got.body
+    assert b"could be read in different ways" in got.requests[1]
+
+
 def test_bridged_whole_answers() -> None:
     """The same, not streamed."""
     session = Session(rules=rules())
