@@ -9,7 +9,7 @@ import resource
 import signal
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from support.redis_server import RedisServer
@@ -19,6 +19,7 @@ from support.sentinel import Cluster, ask
 DOWN_S = 2.0
 FULL_S = 3.0
 IN_STEP_S = 10.0
+UNLIMITED = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 
 Break = tuple[str, Callable[[], Awaitable[None]]]
 """What is said of it, and what does it."""
@@ -136,9 +137,9 @@ def _limited(pids: list[int]) -> Iterator[None]:
         yield
     finally:
         for pid in pids:
-            resource.prlimit(
-                pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
-            )
+            # One that ended is missed at the end of the run.
+            with suppress(ProcessLookupError):
+                resource.prlimit(pid, resource.RLIMIT_FSIZE, UNLIMITED)
 
 
 def _pid(replica: Replica) -> int:

@@ -192,6 +192,8 @@ class Run:
             self._say(said)
             await work()
             self._say("mended")
+            # What was started again is to be up before the next thing breaks.
+            await asyncio.sleep(SETTLE_S)
 
     async def _until(self, part: float) -> None:
         end = self.began + part * self.options.seconds
@@ -224,9 +226,11 @@ class Run:
         for name, *cells in zip(ground.weighed, start, warm, end, strict=True):
             wrong += [f"replica {name}: {what}" for what in cells[2].grew(cells[1])]
         for one in self.replicas:
+            if one.process is None or one.process.poll() is not None:
+                wrong.append(f"replica {one.folder.name} has ended")
             if "Traceback" in one.stderr.read_text(encoding="utf-8"):
                 wrong.append(f"a traceback in {one.stderr}")
-                print(one.stderr.read_text(encoding="utf-8")[:4000])
+                print(one.stderr.read_text(encoding="utf-8")[:6000])
         await self._table(model, ground)
         for line in wrong[:20]:
             print(f"FAILED: {line}")
