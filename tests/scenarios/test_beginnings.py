@@ -13,11 +13,20 @@ import pytest
 
 from modegate.core.script import Turn
 from modegate.server.eventlog import EventLog
-from support.beginnings import fill, free
-from support.faults import ENDED, PATHS, TEXT, WRITE, Sight, answering, ask, asked
+from support.beginnings import admin, disk_full, fill, free
+from support.faults import ENDED, PATHS, READ, TEXT, WRITE, Sight, answering, ask, asked, heard
 from support.raw_upstream import RawUpstream
 from support.redis_server import RedisServer, redis_server
-from support.running import POLICIES, Running, exchange, policies_file, post, process, running
+from support.running import (
+    POLICIES,
+    Running,
+    client,
+    exchange,
+    policies_file,
+    post,
+    process,
+    running,
+)
 from support.speech import Speech
 from support.speeches import SPEECHES
 
@@ -233,3 +242,57 @@ async def test_what_was_seen_in_default_stays_in_default_when_the_policy_changes
                 assert (await ask(one, speech, session)).leaks
                 assert not (await ask(one, speech, fresh())).leaks
         assert json.loads(up.requests[0].body)["messages"]
+
+
+@pytest.mark.parametrize("speech", [SPEECHES[0], SPEECHES[1]], ids=str)
+async def test_o4_a_full_store_is_not_ready_and_says_which_steps_go_on(
+    tmp_path: Path, server: RedisServer | None, speech: Speech
+) -> None:
+    """A disk that is really full, or a Redis: what docs/operations.md says of it, sentence by sentence."""
+    policies_file(tmp_path, POLICIES)
+    plain, held, new = fresh(), fresh(), fresh()
+    released = answering(speech, Turn(TEXT, calls=(READ,)), ENDED["with its length"], part=False)
+
+    async def ready(proxy: Running) -> int:
+        async with client() as http:
+            answer = await http.get(f"{proxy.url}/readyz")
+            assert answer.json()["ready"] == (answer.status_code == 200)
+            return answer.status_code
+
+    async with RawUpstream(released) as up:
+        with process(tmp_path, up.base_url, log=place(tmp_path, server)) as made:
+            proxy, pid = made.running, made.process.pid
+            await proxy.set_mode("plan", held)
+            for session in (plain, held):
+                assert (await ask(proxy, speech, session)).leaks
+            assert await ready(proxy) == 200
+            await full(server, pid, whether=True)
+            try:
+                assert await ready(proxy) == 503
+                # Nothing is to be logged first.
+                for session in (plain, new, held):
+                    sight = await ask(proxy, speech, session)
+                    assert (sight.status, sight.leaks) == (200, True)
+                # Something is.
+                denied(up, speech)
+                sight = await ask(proxy, speech, held)
+                assert not sight.leaks
+                assert heard(speech, sight).error
+                for session in (plain, held, new):
+                    answer = await proxy.control(
+                        "PUT", f"/sessions/{session}/mode", json={"mode": "review"}
+                    )
+                    assert answer.status_code == 503
+                assert (await ask(proxy, speech, plain)).leaks
+            finally:
+                await full(server, pid, whether=False)
+            assert await ready(proxy) == 200
+            await proxy.set_mode("review", plain)
+            assert not (await ask(proxy, speech, plain)).leaks
+
+
+async def full(server: RedisServer | None, process: int, *, whether: bool) -> None:
+    if server:
+        await admin(server, "CONFIG", "SET", "maxmemory", "1" if whether else "0")
+    else:
+        disk_full(process, full=whether)
