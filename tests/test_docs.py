@@ -134,3 +134,20 @@ def test_every_command_shown_can_be_typed(line: str) -> None:
         "--help"
     }
     assert isinstance(command, click.Command)
+
+
+def test_o19_no_page_installs_a_package_that_is_not_published() -> None:
+    """Only a checkout can be installed; a name in a registry could be somebody else's."""
+    pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")]
+    sources = [
+        *(ROOT / "proxy").rglob("*.py"),
+        *(ROOT / "acp").rglob("*.py"),
+        *(ROOT / "deploy").rglob("*"),
+    ]
+    found = [
+        path
+        for path in (*pages, *sources)
+        if path.is_file()
+        and re.search(r"pip install\S* (-\S+ )*['\"]?modegate", path.read_text("utf-8"))
+    ]
+    assert found == []

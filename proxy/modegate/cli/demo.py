@@ -34,7 +34,8 @@ def demo(folder: Path | None, *, yes: bool) -> None:
         if error.name != "openai":
             raise
         message = (
-            "the demo's agent is built on the openai SDK; install it: pip install 'modegate[demo]'"
+            "the demo's agent is built on the openai SDK; install it: pip install openai, or '.[demo]' in "
+            "modegate's checkout"
         )
         raise click.ClickException(message) from error
     from modegate.server import logs

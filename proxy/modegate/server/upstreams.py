@@ -189,7 +189,9 @@ class Upstreams:
 
     def _litellm(self, spec: UpstreamSpec) -> Upstream:
         if importlib.util.find_spec("litellm") is None:
-            raise ValueError("needs the package litellm: pip install 'modegate[litellm]'")
+            raise ValueError(
+                "needs the package litellm: pip install '.[litellm]' in modegate's checkout"
+            )
         # What speaks Messages is not translated to them.
         anthropic = spec.litellm.startswith("anthropic/")
         native = self._http(replace(spec, url=spec.url or ANTHROPIC)) if anthropic else None

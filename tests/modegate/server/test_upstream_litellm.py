@@ -243,6 +243,25 @@ async def test_tool_results_of_the_history_arrive_in_the_native_format(
         assert sent["tools"][0]["name"] == "read"
 
 
+@pytest.mark.parametrize("dialect", ["chat", "responses"])
+async def test_s11_where_the_provider_wants_a_tool_an_empty_one_is_put_in(
+    library: Library, dialect: DialectName
+) -> None:
+    """As the docs say; and nothing where the request declares tools, or its history holds no call."""
+    docs = (Path(__file__).parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
+    async with RawUpstream(native.answer) as raw:
+        up = upstream(library, "anthropic/*", raw.base_url)
+        for more in ({"history": RESULTS[dialect]}, {}):
+            asked = json.loads(body(dialect, **more))
+            del asked["tools"]
+            await read(await up.send(request(dialect, json.dumps(asked).encode())))
+        await read(await up.send(request(dialect, body(dialect, history=RESULTS[dialect]))))
+    sent = [json.loads(one.body) for one in raw.requests]
+    names = [[tool["name"] for tool in one.get("tools", ())] for one in sent]
+    assert names == [["dummy_tool"], [], ["read"]]
+    assert "`dummy_tool`" in docs
+
+
 async def test_signed_thinking_finds_its_way_back_through_responses(library: Library) -> None:
     """What Anthropic signed goes out with the reasoning item as it ends, and comes back as it was."""
     async with RawUpstream(native.answer) as raw:
@@ -676,7 +695,7 @@ async def test_a_policy_that_wants_litellm_says_so_where_it_is_not_installed(
     never: Upstream = HttpUpstream("http://127.0.0.1:9")
     upstreams = Upstreams(lambda _dialect: never, {"K": "k"})
     policy = parse(WITH_LITELLM)
-    with pytest.raises(PolicyProblems, match=r"pip install 'modegate\[litellm\]'"):
+    with pytest.raises(PolicyProblems, match=r"pip install '\.\[litellm\]'"):
         upstreams.adopt(policy)
 
 
