@@ -13,6 +13,7 @@ from functools import cached_property
 
 from modegate.core.approvals import Approval
 from modegate.core.fold import State
+from modegate.core.held import ALONE, Held
 from modegate.core.ids import Seq, SessionId
 from modegate.core.levels import Level
 from modegate.core.policy import Policy
@@ -38,26 +39,34 @@ class Out:
 class News:
     """A session's state under a policy; what all of its followers are told of it is made once."""
 
-    def __init__(self, session: SessionId, state: State, policy: Policy) -> None:
-        """Render nothing yet."""
+    def __init__(
+        self, session: SessionId, state: State, policy: Policy, held: Held = ALONE
+    ) -> None:
+        """Render nothing yet; `held` says whose mode holds it too."""
         self.session = session
         self.state = state
         self.policy = policy
+        self.held = held
+
+    @property
+    def age(self) -> tuple[int, int]:
+        """Which of two is newer: events of the session, and of those that it follows."""
+        return (self.state.seq, self.held.age)
 
     @cached_property
     def modes(self) -> Message:
         """The mode in force, and those that can be set."""
-        return render.modes(self.policy, self.state)
+        return render.modes(self.policy, self.state, self.held)
 
     @cached_property
     def mode(self) -> Out:
         """The update that tells the mode."""
-        return Out(render.mode_update(self.session, self.state))
+        return Out(render.mode_update(self.session, self.state, self.held))
 
     @cached_property
     def options(self) -> Out:
         """The update that tells the mode as an option."""
-        return Out(render.option_update(self.session, self.policy, self.state))
+        return Out(render.option_update(self.session, self.policy, self.state, self.held))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +103,10 @@ class Asked:
 class Shown:
     """What a connection was shown of a session."""
 
-    seq: Seq
+    age: tuple[int, int]
     mode_seq: Seq
     modes: Message
+    held: Held = ALONE
     asked: Mapping[str, Asked] = field(default_factory=dict)
     """By the question's id."""
     commands: bool = False
@@ -106,7 +116,7 @@ class Shown:
 def begin(view: View) -> Shown:
     """Give what an answer to new, load or resume shows; questions come after it, by `catch_up`."""
     state = view.state
-    return Shown(state.seq, state.mode_seq, view.news.modes)
+    return Shown(view.news.age, state.mode_seq, view.news.modes, view.news.held)
 
 
 def catch_up(shown: Shown, view: View, new_rpc: Callable[[], str]) -> tuple[Shown, list[Out]]:
@@ -114,7 +124,7 @@ def catch_up(shown: Shown, view: View, new_rpc: Callable[[], str]) -> tuple[Show
 
     A state that is older than what was shown changes nothing. `new_rpc` gives ids that are never given twice.
     """
-    if view.state.seq < shown.seq:
+    if view.news.age < shown.age:
         return shown, []
     out = [] if shown.commands else [Out(render.commands(view.session))]
     out += _mode(shown, view)
@@ -124,7 +134,8 @@ def catch_up(shown: Shown, view: View, new_rpc: Callable[[], str]) -> tuple[Show
 
 def _mode(shown: Shown, view: View) -> list[Out]:
     news = view.news
-    if news.modes == shown.modes and news.state.mode_seq == shown.mode_seq:
+    same = news.modes == shown.modes and news.held.by == shown.held.by
+    if same and news.state.mode_seq == shown.mode_seq:
         return []
     return [news.mode, news.options] if view.peer.options else [news.mode]
 

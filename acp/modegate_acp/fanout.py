@@ -12,8 +12,10 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from modegate.core.errors import LogUnavailable, ModegateError
+from modegate.core.held import ALONE, Held
 from modegate.core.ids import SessionKey
 from modegate.server.extension import Shared
+from modegate.server.sessions import held_by
 from modegate_acp.attachment import News
 from modegate_acp.following import Following
 
@@ -39,6 +41,8 @@ class Fanout:
         self._group: asyncio.TaskGroup | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._position: str | None = None
+        self._children: dict[SessionKey, set[SessionKey]] = {}
+        self._parents: dict[SessionKey, set[SessionKey]] = {}
         self._missed: set[SessionKey] = set()
         """Sessions whose news could not be read."""
 
@@ -54,6 +58,7 @@ class Fanout:
             followers.discard(follower)
             if not followers:
                 del self._followers[key]
+                self._note(key, ALONE)
 
     def followers(self, key: SessionKey) -> frozenset[Following]:
         """Give the session's followers."""
@@ -133,20 +138,41 @@ class Fanout:
         }
 
     async def _show(self, keys: set[SessionKey]) -> None:
-        self._missed |= keys
+        # A child is shown its parents' modes, too.
+        self._missed |= keys | {child for key in keys for child in self._children.get(key, ())}
         for key in sorted(self._missed & self._followers.keys(), key=str):
             try:
                 state = await self._shared.folds.state(key)
+                held = await held_by(self._shared.folds, key, state)
             except LogUnavailable:
                 raise
             except ModegateError as error:
                 logger.warning("session %s cannot be shown: %s", key, error)
             else:
-                news = News(key.session, state, self._shared.policies.current)
+                self._note(key, held)
+                news = News(key.session, state, self._shared.policies.current, held)
                 for follower in self.followers(key):
                     follower.offer(news)
             self._missed.discard(key)
         self._missed &= self._followers.keys()
+
+    def follows(self, key: SessionKey, held: Held) -> None:
+        """Offer a session's state also when one of its parents changes."""
+        self._note(key, held)
+        if held.parents:
+            # One may have changed since it was looked at.
+            self._missed.add(key)
+
+    def _note(self, child: SessionKey, held: Held) -> None:
+        parents = {SessionKey(child.tenant, parent) for parent in held.parents}
+        for parent in self._parents.pop(child, set()) - parents:
+            self._children[parent].discard(child)
+            if not self._children[parent]:
+                del self._children[parent]
+        if parents:
+            self._parents[child] = parents
+        for parent in parents:
+            self._children.setdefault(parent, set()).add(child)
 
 
 async def _logged(work: Coroutine[Any, Any, None]) -> None:

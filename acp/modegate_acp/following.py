@@ -12,9 +12,11 @@ from typing import Any, Protocol
 
 from modegate.core.errors import ModegateError, NotOpen
 from modegate.core.fold import State
+from modegate.core.held import Held
 from modegate.core.ids import Seq, SessionId, SessionKey
 from modegate.core.levels import Level, to_answer
 from modegate.server.extension import Shared
+from modegate.server.sessions import held_by
 from modegate_acp import render
 from modegate_acp.attachment import News, Out, Shown, View, begin, catch_up, forget, replied
 from modegate_acp.outbox import Outbox
@@ -32,7 +34,7 @@ SHOWN_S = 1.0
 """Within this time the clients of every process are shown a question. Who dismisses it sooner, which only a
 machine does, must not have said no before others could see it."""
 
-_NOTHING = Shown(Seq(-1), Seq(-1), {})
+_NOTHING = Shown((-1, -1), Seq(-1), {})
 
 
 class Feed(Protocol):
@@ -48,6 +50,10 @@ class Feed(Protocol):
 
     def missed(self, key: SessionKey) -> None:
         """Offer a session's state to its followers again, as soon as it can be read."""
+        ...
+
+    def follows(self, key: SessionKey, held: Held) -> None:
+        """Offer a session's state also when one of its parents changes."""
         ...
 
     def followers(self, key: SessionKey) -> frozenset[Following]:
@@ -127,10 +133,11 @@ class Following:
         self._fed.add(session)
         self._feed.attach(self._viewer.key(session), self)
 
-    def show(self, session: SessionId, state: State) -> None:
+    def show(self, session: SessionId, state: State, held: Held) -> None:
         """Note that an answer shows this state; what it does not show, such as questions, comes after it."""
         self._withdraw(session)
-        news = self.news(session, state)
+        self._feed.follows(self._viewer.key(session), held)
+        news = self.news(session, state, held)
         self._shown[session] = begin(self._view(news))
         self.offer(news)
 
@@ -158,28 +165,28 @@ class Following:
         self._newest.clear()
         self.replies.clear()
 
-    def news(self, session: SessionId, state: State) -> News:
+    def news(self, session: SessionId, state: State, held: Held) -> News:
         """Give a state as news, under the policy of now."""
-        return News(session, state, self._shared.policies.current)
+        return News(session, state, self._shared.policies.current, held)
 
     def offer(self, news: News) -> None:
         """Take the newest of a session, to be told when there is room."""
         known = self._newest.get(news.session)
-        if known is None or known.state.seq <= news.state.seq:
+        if known is None or known.age <= news.age:
             self._newest[news.session] = news
         self.outbox.mark(news.session)
 
-    def catch_up(self, session: SessionId, state: State) -> None:
+    def catch_up(self, session: SessionId, state: State, held: Held) -> None:
         """Tell of a state now, in front of the answer that follows."""
-        self.offer(self.news(session, state))
+        self.offer(self.news(session, state, held))
         self._refresh(session)
 
-    def tell_mode(self, session: SessionId, state: State) -> None:
+    def tell_mode(self, session: SessionId, state: State, held: Held) -> None:
         """Tell the mode in force again, to a client that may show another one."""
         before = self._shown.get(session)
         if before is not None:
             self._shown[session] = replace(before, mode_seq=_NOTHING.mode_seq)
-            self.catch_up(session, state)
+            self.catch_up(session, state, held)
 
     def again(self, session: SessionId) -> None:
         """Tell everything anew: what was sent may be lost, since the session's stream is another one now."""
@@ -191,7 +198,9 @@ class Following:
     async def _look(self, session: SessionId) -> None:
         key = self._viewer.key(session)
         try:
-            self.offer(self.news(session, await self._shared.folds.state(key)))
+            state = await self._shared.folds.state(key)
+            held = await held_by(self._shared.folds, key, state)
+            self.offer(self.news(session, state, held))
         except ModegateError as error:
             logger.info("session %s cannot be shown now: %s", key, error)
             self._feed.missed(key)
@@ -229,7 +238,8 @@ class Following:
                 self.replies.expect(asked.rpc, partial(self._answered, session, name))
         for one in out:
             self.outbox.put(session, one)
-        if before.mode_seq not in (now.mode_seq, _NOTHING.mode_seq):
+        changed = (before.mode_seq, before.held.by) != (now.mode_seq, now.held.by)
+        if changed and before.mode_seq != _NOTHING.mode_seq:
             self.replies.outdate(session)
 
     # What is asked.

@@ -13,10 +13,11 @@ from modegate.core.errors import SessionUnreadable
 from modegate.core.events import ApprovalAnswered, Entry, Event, ModeSet, Record, SessionOpen
 from modegate.core.fold import State
 from modegate.core.gating import TOLD, Gating
+from modegate.core.held import Held
 from modegate.core.ids import DEFAULT_MODE, Seq, SessionId
 from modegate.core.levels import Level
 from modegate.server.eventlog import Listed, Seen
-from modegate.server.sessions import look
+from modegate.server.sessions import Look, held_by, look
 from modegate_acp import dispatch, render
 from modegate_acp.connection import Connection
 from modegate_acp.dispatch import Command, unknown_session
@@ -89,8 +90,9 @@ async def _new(connection: Connection, cwd: str) -> Message:
 
 
 async def _attach(connection: Connection, session: SessionId, *, replay: bool) -> Message:
-    state = await _begin(connection, session, replay=replay, establish=True)
-    shown = render.session(connection.shared.policies.current, state, connection.peer or Peer())
+    state, held = await _begin(connection, session, replay=replay, establish=True)
+    policy, peer = connection.shared.policies.current, connection.peer or Peer()
+    shown = render.session(policy, state, peer, held)
     return {"sessionId": session, **shown}
 
 
@@ -102,13 +104,17 @@ async def _follow(connection: Connection, session: SessionId) -> None:
 
 async def _begin(
     connection: Connection, session: SessionId, *, replay: bool = False, establish: bool = False
-) -> State:
-    """Follow a session from now on, and give its state; `establish` gives it a stream of its own."""
+) -> tuple[State, Held]:
+    """Follow a session from now on, and give its state and what holds it.
+
+    `establish` gives it a stream of its own.
+    """
     following = connection.following
     followed = session in following
     following.begin(session)
     try:
         state = await known_state(connection, session)
+        held = await held_by(connection.shared.folds, connection.key(session), state)
         if establish:
             _ = connection.outbox.open(session)
         if replay:
@@ -117,8 +123,8 @@ async def _begin(
         if not followed:
             following.end(session)
         raise
-    following.show(session, state)
-    return state
+    following.show(session, state, held)
+    return state, held
 
 
 async def known_state(connection: Connection, session: SessionId) -> State:
@@ -175,16 +181,16 @@ async def _list(connection: Connection, command: dispatch.ListSessions) -> Messa
 
 async def _row(connection: Connection, listed: Listed, cwd: str | None) -> Message | None:
     """Give a session's row; None if it is known to be of another folder."""
-    state, held = await _look(connection, listed)
-    known = state.opened.cwd if state is not None and state.opened else ""
+    seen = await _look(connection, listed)
+    known = seen.state.opened.cwd if seen.state is not None and seen.state.opened else ""
     if cwd is not None and known and known != cwd:
         return None
     # An agent does not say where it runs, so its session is shown wherever it is asked for.
     where = known or cwd or "/"
-    return render.listed(listed.key.session, where, listed.agent, listed.at, state, held)
+    return render.listed(listed.key.session, where, listed.agent, listed.at, seen)
 
 
-async def _look(connection: Connection, listed: Listed) -> tuple[State | None, Gating]:
+async def _look(connection: Connection, listed: Listed) -> Look:
     return await look(connection.shared.folds, connection.shared.policies.current, listed)
 
 
@@ -193,9 +199,9 @@ async def rows_of(connection: Connection) -> list[tuple[SessionId, str, str]]:
     page = await connection.shared.log.sessions(connection.caller.tenant, None, PAGE)
     found = []
     for one in page.rows:
-        state, held = await _look(connection, one)
-        mode = state.mode if state else "unreadable"
-        told = "" if held in (Gating.ON, Gating.DEFAULT) else f", {TOLD[held]}"
+        seen = await _look(connection, one)
+        mode = seen.held.told(seen.state.mode) if seen.state else "unreadable"
+        told = "" if seen.gating in (Gating.ON, Gating.DEFAULT) else f", {TOLD[seen.gating]}"
         found.append((one.key.session, f"{mode}{told}", one.agent))
     return found
 

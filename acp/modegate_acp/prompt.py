@@ -5,11 +5,12 @@ The endpoint holds modes; prompts are for the agent. Whatever else is typed is t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from modegate.core.approvals import Approval
 from modegate.core.fold import State
+from modegate.core.held import Held
 from modegate.core.ids import DEFAULT_MODE, SessionId
 from modegate.core.policy import Policy
 from modegate.server.printable import printable
@@ -41,20 +42,23 @@ def typed(text: str) -> Typed | None:
     return Typed(first[1:], rest.strip()) if first in known else None
 
 
-def mode_text(policy: Policy, state: State) -> str:
-    """Say which mode is in force and which there are."""
-    rows = [_row(DEFAULT_MODE, "no policy", state)]
-    rows += [_row(mode.id, mode.description or mode.name, state) for mode in policy.modes.values()]
-    return "\n".join([f"Mode: {state.mode}", "", *rows])
+def mode_text(policy: Policy, state: State, held: Held) -> str:
+    """Say which mode is in force, by whom, and which there are."""
+    names = (state.mode, *(one.mode for one in held.by))
+    in_force = {name for name in names if name != DEFAULT_MODE} or {DEFAULT_MODE}
+    rows = [_row(DEFAULT_MODE, "no policy", in_force)]
+    rows += [_row(one.id, one.description or one.name, in_force) for one in policy.modes.values()]
+    return "\n".join([f"Mode: {held.told(state.mode)}", "", *rows])
 
 
-def _row(mode: str, about: str, state: State) -> str:
-    return f"- `{mode}`{' (in force)' if mode == state.mode else ''}: {about}"
+def _row(mode: str, about: str, in_force: Collection[str]) -> str:
+    return f"- `{mode}`{' (in force)' if mode in in_force else ''}: {about}"
 
 
-def status_text(session: SessionId, state: State, questions: Sequence[Approval]) -> str:
+def status_text(session: SessionId, state: State, held: Held, questions: Sequence[Approval]) -> str:
     """Say how a session stands."""
-    lines = [f"Session: {session}", f"Mode: {state.mode} (event {state.mode_seq} of {state.seq})"]
+    mode = f"Mode: {held.told(state.mode)} (event {state.mode_seq} of {state.seq})"
+    lines = [f"Session: {session}", mode]
     if state.opened is not None and state.opened.agent:
         lines.append(f"Agent: {printable(state.opened.agent)}")
     lines.append(f"Open questions: {len(questions)}")

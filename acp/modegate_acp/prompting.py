@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from modegate.core.errors import ModegateError
 from modegate.core.ids import SessionId
+from modegate.server.sessions import held_by
 from modegate_acp import render
 from modegate_acp.connection import Connection
 from modegate_acp.dispatch import Prompt, SetMode
@@ -42,7 +43,8 @@ async def _text(connection: Connection, asked: Prompt, command: Typed, rows: Row
         await set_now(connection, Wish(session, named.mode, "prompt", asked.seen))
         return f"Mode: {named.mode}"
     state = await shared.folds.state(connection.key(session))
+    held = await held_by(shared.folds, connection.key(session), state)
     if command.name == "mode":
-        return mode_text(shared.policies.current, state)
+        return mode_text(shared.policies.current, state, held)
     pending = await shared.approvals.of(connection.key(session))
-    return status_text(session, state, [one.approval for one in pending])
+    return status_text(session, state, held, [one.approval for one in pending])

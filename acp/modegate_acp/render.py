@@ -13,10 +13,11 @@ from typing import Any
 from modegate.core.approvals import Approval, Status
 from modegate.core.events import Option
 from modegate.core.fold import State
-from modegate.core.gating import Gating
+from modegate.core.held import ALONE, Held
 from modegate.core.ids import DEFAULT_MODE, SessionId
 from modegate.core.policy import Policy
 from modegate.server.printable import printable
+from modegate.server.sessions import Look
 from modegate_acp.dispatch import MODE_OPTION, SEEN
 from modegate_acp.protocol import Id, Message, notification, request
 from modegate_acp.quirks import Peer
@@ -64,34 +65,41 @@ def initialized(version: str) -> Message:
     }
 
 
-def meta(state: State) -> Message:
+def meta(state: State, held: Held = ALONE) -> Message:
     """Give what stands in `_meta` wherever a mode is told."""
-    return {SEEN: state.seq}
+    if not held.by:
+        return {SEEN: state.seq}
+    by = [{"sessionId": one.session, "modeId": one.mode} for one in held.by]
+    return {SEEN: state.seq, "modegate/own": state.mode, "modegate/heldBy": by}
 
 
-def modes(policy: Policy, state: State) -> Message:
-    """Give `modes`: the mode in force, and those that can be set."""
+def modes(policy: Policy, state: State, held: Held = ALONE) -> Message:
+    """Give `modes`: the mode in force, its own or its parent's, and those that can be set."""
+    current = held.mode(state.mode)
     available: list[Message] = [
         {"id": DEFAULT_MODE, "name": "Default", "description": DEFAULT_DESCRIPTION}
     ]
     for mode in policy.modes.values():
         known: Message = {"id": mode.id, "name": mode.name}
         available.append(known | ({"description": mode.description} if mode.description else {}))
-    if state.mode not in {one["id"] for one in available}:
+    if current not in {one["id"] for one in available}:
         # Clients expect the current one among them.
-        available.append({"id": state.mode, "name": state.mode, "description": GONE_DESCRIPTION})
-    return {"currentModeId": state.mode, "availableModes": available}
+        available.append({"id": current, "name": current, "description": GONE_DESCRIPTION})
+    return {"currentModeId": current, "availableModes": available}
 
 
-def options(policy: Policy, state: State) -> list[Message]:
+def options(policy: Policy, state: State, held: Held = ALONE) -> list[Message]:
     """Give `configOptions`, complete: the mode, as a select."""
-    shown = modes(policy, state)
+    shown = modes(policy, state, held)
+    about = "What the agent's model may do; held by modegate, outside the agent."
+    if held.by:
+        about = f"In force: {held.told(state.mode)}. {about}"
     return [
         {
             "id": MODE_OPTION,
             "configId": MODE_OPTION,
             "name": "Mode",
-            "description": "What the agent's model may do; held by modegate, outside the agent.",
+            "description": about,
             "category": "mode",
             "type": "select",
             "currentValue": shown["currentModeId"],
@@ -100,10 +108,10 @@ def options(policy: Policy, state: State) -> list[Message]:
     ]
 
 
-def session(policy: Policy, state: State, peer: Peer) -> Message:
+def session(policy: Policy, state: State, peer: Peer, held: Held = ALONE) -> Message:
     """Give what every answer to new, load and resume carries."""
-    shown: Message = {"modes": modes(policy, state), "_meta": meta(state)}
-    return shown | ({"configOptions": options(policy, state)} if peer.options else {})
+    shown: Message = {"modes": modes(policy, state, held), "_meta": meta(state, held)}
+    return shown | ({"configOptions": options(policy, state, held)} if peer.options else {})
 
 
 def update(name: SessionId, change: Message, told: Message | None = None) -> Message:
@@ -112,17 +120,18 @@ def update(name: SessionId, change: Message, told: Message | None = None) -> Mes
     return notification("session/update", params | ({"_meta": told} if told else {}))
 
 
-def mode_update(name: SessionId, state: State) -> Message:
+def mode_update(name: SessionId, state: State, held: Held = ALONE) -> Message:
     """Give the update that tells a mode, in both spellings."""
-    mode = {"currentModeId": state.mode, "modeId": state.mode}
-    return update(name, {"sessionUpdate": "current_mode_update", **mode}, meta(state))
+    current = held.mode(state.mode)
+    mode = {"currentModeId": current, "modeId": current}
+    return update(name, {"sessionUpdate": "current_mode_update", **mode}, meta(state, held))
 
 
-def option_update(name: SessionId, policy: Policy, state: State) -> Message:
+def option_update(name: SessionId, policy: Policy, state: State, held: Held = ALONE) -> Message:
     """Give the update that tells a mode as an option; clients follow one or the other."""
-    shown = options(policy, state)
+    shown = options(policy, state, held)
     change: Message = {"sessionUpdate": "config_option_update", "configOptions": shown}
-    return update(name, change, meta(state))
+    return update(name, change, meta(state, held))
 
 
 def commands(name: SessionId) -> Message:
@@ -224,9 +233,19 @@ def ending(approval: Approval | None) -> str:
     return f"Closed: {approval.why}."
 
 
-def loosening(call: str, was: str, wanted: str) -> tuple[Message, list[Message]]:
-    """Give the tool call and the options of the dialog that confirms that a mode is left."""
+def loosening(
+    call: str, was: str, wanted: str, parent: SessionId | None = None
+) -> tuple[Message, list[Message]]:
+    """Give the tool call and the options of the dialog that confirms that a mode is left.
+
+    With `parent`, it is that one's mode which holds the session until a person sets its own.
+    """
     text = f"Leave mode {was!r} for {wanted!r}? Its rules then no longer hold."
+    if parent is not None:
+        text = (
+            f"This session follows its parent {parent!r}, and {was!r} is in force here. "
+            f"Set {wanted!r} for it alone? Then its parent's mode no longer holds it."
+        )
     shown: Message = {
         "toolCallId": call,
         "title": f"Set mode {wanted!r} (now {was!r})?",
@@ -248,15 +267,15 @@ def time_of(at: int) -> str:
     return when.replace("+00:00", "Z")
 
 
-def listed(
-    name: SessionId, cwd: str, agent: str, at: int, state: State | None, held: Gating
-) -> dict[str, Any]:
-    """Give a row of `session/list`; `at` is milliseconds since the epoch, `held` how it is held."""
-    told: Message = {"modegate/mode": state.mode if state else None, "modegate/gate": held}
+def listed(name: SessionId, cwd: str, agent: str, at: int, look: Look) -> dict[str, Any]:
+    """Give a row of `session/list`; `at` is milliseconds since the epoch."""
+    state, held = look.state, look.held
+    told: Message = {"modegate/mode": held.mode(state.mode) if state else None}
+    told["modegate/gate"] = look.gating
     return {
         "sessionId": name,
         "cwd": cwd,
         "title": f"{name} ({printable(agent)})" if agent else name,
         "updatedAt": time_of(at),
-        "_meta": told | (meta(state) if state else {}),
+        "_meta": told | (meta(state, held) if state else {}),
     }

@@ -11,8 +11,10 @@ import asyncio
 from dataclasses import dataclass
 
 from modegate.core.fold import State
+from modegate.core.held import Held
 from modegate.core.ids import ModeId, Seq, SessionId
-from modegate.core.levels import Level
+from modegate.core.levels import Level, follows, words_to_set
+from modegate.server.sessions import held_by
 from modegate_acp import dispatch, render
 from modegate_acp.connection import Connection
 from modegate_acp.dispatch import mode_named
@@ -73,7 +75,9 @@ async def set_now(connection: Connection, wish: Wish) -> Message:
 
 async def _confirmed(connection: Connection, wish: Wish, state: State) -> Message:
     dialog = f"mg-confirm-{connection.shared.clock.new_id()}"
-    call, options = render.loosening(dialog, state.mode, wish.mode)
+    held = await _held(connection, wish, state)
+    was, parent = held.mode(state.mode), follows(state)
+    call, options = render.loosening(dialog, was, wish.mode, parent)
     try:
         async with asyncio.timeout(CONFIRM_S):
             chosen = await connection.following.replies.ask(wish.session, call, options)
@@ -93,33 +97,45 @@ async def _unset(connection: Connection, wish: Wish, why: str) -> Message:
     """Give the result if the mode is in force by now all the same; else raise, and say which one is."""
     state = await connection.shared.folds.state(connection.key(wish.session))
     # Clients show the new mode before it is theirs: they are told the one in force.
-    connection.following.tell_mode(wish.session, state)
-    if state.mode == wish.mode:
-        return _result(connection, wish, state)
-    data: Message = {"modeId": state.mode}
+    held = await _held(connection, wish, state)
+    connection.following.tell_mode(wish.session, state, held)
+    if held.mode(state.mode) == wish.mode:
+        return _result(connection, wish, state, held)
+    data: Message = {"modeId": held.mode(state.mode)}
     raise RpcError(CANCELLED, f"mode {wish.mode!r} was not set: {why}", data)
 
 
 async def _set(connection: Connection, wish: Wish, confirmed: Seq | None) -> Message:
-    shared = connection.shared
+    shared, key = connection.shared, connection.key(wish.session)
+    before = await shared.folds.state(key)
+    held = await _held(connection, wish, before)
+    if held.by and held.mode(before.mode) == wish.mode and wish.method != "prompt":
+        # The client was shown its parent's mode as this one's, and clients replay what they were shown.
+        return _result(connection, wish, before, held)
 
     def allow(needed: Level, state: State) -> None:
         if needed is not Level.FULL and state.mode == wish.mode:
             return  # in force already: nothing is appended
-        connection.need(needed, f"setting {wish.mode!r} where {state.mode!r} is in force")
+        connection.need(needed, words_to_set(state, wish.mode))
         if needed is Level.FULL and not _sure(connection, wish, state, confirmed):
             raise _Unconfirmed(state)
 
-    key, by = connection.key(wish.session), connection.by(wish.method)
-    change = await shared.setter.set_mode(key, wish.mode, by=by, allow=allow)
-    connection.following.catch_up(wish.session, change.state)
-    return _result(connection, wish, change.state)
+    change = await shared.setter.set_mode(
+        key, wish.mode, by=connection.by(wish.method), allow=allow
+    )
+    held = await _held(connection, wish, change.state)
+    connection.following.catch_up(wish.session, change.state, held)
+    return _result(connection, wish, change.state, held)
 
 
-def _result(connection: Connection, wish: Wish, state: State) -> Message:
+async def _held(connection: Connection, wish: Wish, state: State) -> Held:
+    return await held_by(connection.shared.folds, connection.key(wish.session), state)
+
+
+def _result(connection: Connection, wish: Wish, state: State, held: Held) -> Message:
     if not wish.as_option:
         return {}
-    return {"configOptions": render.options(connection.shared.policies.current, state)}
+    return {"configOptions": render.options(connection.shared.policies.current, state, held)}
 
 
 def _sure(connection: Connection, wish: Wish, state: State, confirmed: Seq | None) -> bool:

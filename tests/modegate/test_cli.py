@@ -15,6 +15,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from click.testing import CliRunner, Result
 
@@ -236,6 +237,22 @@ def test_sessions_are_listed(proxy: Process) -> None:
     assert {row.split()[0] for row in rows} >= {"l1", "l2", "l3"}
     data = json.loads(ask(proxy, "sessions", "--json", "--limit", "2").stdout)
     assert len(data["sessions"]) == 2
+
+
+def test_r5_a_child_that_its_parent_holds_says_so(proxy: Process) -> None:
+    ask(proxy, "mode", "main-1", "plan")
+    url = f"{proxy.running.base('sub-1')}/chat/completions"
+    body = {"model": "m", "messages": [{"role": "user", "content": "look"}]}
+    httpx.post(url, json=body, headers={"x-parent-session-id": "main-1"}, trust_env=False)
+    shown = ask(proxy, "mode", "sub-1")
+    assert shown.stdout == "plan\n"
+    assert shown.stderr == "its own mode is default; held by its parent: plan of main-1\n"
+    (row,) = [one for one in ask(proxy, "sessions").stdout.splitlines() if one.startswith("sub-1")]
+    assert "plan (by main-1)" in row
+    freed = ask(proxy, "mode", "sub-1", "default")
+    assert freed.stdout.startswith("sub-1: default, whatever its parent main-1 is in (event ")
+    again = ask(proxy, "mode", "sub-1")
+    assert (again.stdout, again.stderr) == ("default\n", "")
 
 
 def test_an_empty_list_is_no_data(tmp_path: Path) -> None:

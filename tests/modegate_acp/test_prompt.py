@@ -6,6 +6,7 @@ import pytest
 
 from modegate.core.events import SessionOpen
 from modegate.core.fold import State
+from modegate.core.held import ALONE
 from modegate.core.ids import ModeId, Seq, SessionId
 from modegate.core.policy import Mode, Policy
 from modegate_acp.prompt import Typed, mode_text, sessions_text, status_text, typed
@@ -33,7 +34,7 @@ def test_commands(text: str, command: Typed | None) -> None:
 
 
 def test_modes_are_listed_with_the_one_in_force() -> None:
-    text = mode_text(POLICY, State(Seq(1), ModeId("plan"), Seq(1)))
+    text = mode_text(POLICY, State(Seq(1), ModeId("plan"), Seq(1)), ALONE)
     assert text.splitlines() == [
         "Mode: plan",
         "",
@@ -44,7 +45,7 @@ def test_modes_are_listed_with_the_one_in_force() -> None:
 
 def test_a_status() -> None:
     opened = State(Seq(3), ModeId("plan"), Seq(2), opened=SessionOpen("agent/1", "/v1", "path"))
-    assert status_text(SessionId("s"), opened, []).splitlines() == [
+    assert status_text(SessionId("s"), opened, ALONE, []).splitlines() == [
         "Session: s",
         "Mode: plan (event 2 of 3)",
         "Agent: agent/1",

@@ -12,6 +12,7 @@ from modegate.core.fold import State
 from modegate.core.gating import Gating
 from modegate.core.ids import CallId, Lane, ModeId, Seq, SessionId, StepId, ToolName
 from modegate.core.policy import Mode, Policy
+from modegate.server.sessions import Look
 from modegate_acp import render
 from modegate_acp.protocol import write
 from modegate_acp.quirks import Peer, peer
@@ -92,7 +93,7 @@ def test_a4_a_plan_is_sent_once(purpose: Literal["exit", "ask"]) -> None:
 
 
 def test_rows() -> None:
-    row = render.listed(SessionId("s"), "/w", "agent/1", 1_700_000_000_123, STATE, Gating.ON)
+    row = render.listed(SessionId("s"), "/w", "agent/1", 1_700_000_000_123, Look(STATE, Gating.ON))
     assert row == {
         "sessionId": "s",
         "cwd": "/w",
@@ -100,6 +101,6 @@ def test_rows() -> None:
         "updatedAt": "2023-11-14T22:13:20.123Z",
         "_meta": {"modegate/mode": "plan", "modegate/gate": "on", "modegate/seq": 7},
     }
-    unknown = render.listed(SessionId("s"), "/w", "", 0, None, Gating.UNREADABLE)
+    unknown = render.listed(SessionId("s"), "/w", "", 0, Look(None, Gating.UNREADABLE))
     assert unknown["title"] == "s"
     assert unknown["_meta"] == {"modegate/mode": None, "modegate/gate": "unreadable"}

@@ -32,10 +32,17 @@ def sessions(client: ControlClient, limit: int, as_json: bool) -> None:
         click.echo("no sessions yet", err=True)
         return
     cells = [
-        [row["id"], row["mode"] or "?", TOLD[row["gate"]], when(row["updatedAt"]), row["agent"]]
+        [row["id"], _mode_cell(row), TOLD[row["gate"]], when(row["updatedAt"]), row["agent"]]
         for row in rows
     ]
     click.echo(table(["SESSION", "MODE", "GATED", "LAST SEEN", "AGENT"], cells))
+
+
+def _mode_cell(row: dict[str, Any]) -> str:
+    """Give what is in force and by whom."""
+    holders = ", ".join(one["session"] for one in row.get("heldBy", ()))
+    mode = row.get("inForce") or row["mode"] or "?"
+    return f"{mode} (by {holders})" if holders else mode
 
 
 def _session_rows(client: ControlClient, limit: int) -> Iterator[dict[str, Any]]:
@@ -69,13 +76,20 @@ def mode(client: ControlClient, session: str, mode: str | None, as_json: bool) -
     path = _path(session)
     if mode is None:
         state = client.get(path)
-        click.echo(json.dumps(state) if as_json else printable(state["mode"]))
+        click.echo(json.dumps(state) if as_json else printable(state["inForce"]))
+        if state["heldBy"] and not as_json:
+            whom = ", ".join(f"{one['mode']} of {one['session']}" for one in state["heldBy"])
+            told = f"its own mode is {state['mode']}; held by its parent: {whom}"
+            click.echo(printable(told), err=True)
         return
     answer = client.put(f"{path}/mode", {"mode": mode})
     if "warning" in answer:
         click.echo(printable(f"Warning: {answer['warning']}"), err=True)
     if as_json:
         click.echo(json.dumps(answer))
+    elif "followed" in answer:
+        told = f"{session}: {answer['mode']}, whatever its parent {answer['followed']} is in"
+        click.echo(printable(f"{told} (event {answer['seq']})"))
     elif answer["changed"]:
         click.echo(
             printable(f"{session}: {answer['was']} -> {answer['mode']} (event {answer['seq']})")

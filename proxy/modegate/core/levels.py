@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from modegate.core.fold import State
-from modegate.core.ids import DEFAULT_MODE, LOCAL, ModeId, Tenant
+from modegate.core.ids import DEFAULT_MODE, LOCAL, ModeId, SessionId, Tenant
 
 
 class Level(StrEnum):
@@ -61,12 +61,24 @@ def to_set(state: State, wanted: ModeId, *, first: ModeId = DEFAULT_MODE) -> Lev
         wanted: the mode to set.
         first: the mode in which the session will begin, if it has not begun yet; else it is not looked at.
     """
-    follows = state.opened is not None and state.opened.parent is not None
-    if follows and not state.set_by_person:
+    if follows(state) is not None:
         # It would follow its parent no longer, whose mode may be stricter than any of its own.
         return Level.FULL
     now = state.mode if state.begun else first
     return Level.TIGHTEN if now in (DEFAULT_MODE, wanted) else Level.FULL
+
+
+def follows(state: State) -> SessionId | None:
+    """Give the parent whose mode holds a session too, until a person sets its own."""
+    return state.opened.parent if state.opened and not state.set_by_person else None
+
+
+def words_to_set(state: State, wanted: ModeId) -> str:
+    """Say what setting a mode does, for whom it is refused."""
+    parent = follows(state)
+    if parent is not None:
+        return f"setting {wanted!r} in place of what the parent session {parent!r} says"
+    return f"setting {wanted!r} where {state.mode!r} is in force"
 
 
 def to_answer(kind: str) -> Level:

@@ -18,8 +18,9 @@ from starlette.routing import Route, Router
 from modegate.core.errors import BadRequest, ModegateError
 from modegate.core.events import Record, to_json
 from modegate.core.fold import State
+from modegate.core.held import Held
 from modegate.core.ids import DEFAULT_MODE, ModeId, Seq, SessionKey, parse_session_id
-from modegate.core.levels import Level
+from modegate.core.levels import Level, words_to_set
 from modegate.core.policy import Policy
 from modegate.core.problems import Problem
 from modegate.server.access import Access, problem
@@ -38,7 +39,7 @@ from modegate.server.control_http import (
 from modegate.server.control_log import LogRoutes
 from modegate.server.eventlog import EventLog, Listed
 from modegate.server.mode_setter import ModeSetter
-from modegate.server.sessions import look
+from modegate.server.sessions import held_by, look
 
 PAGE = 50
 MAX_PAGE = 200
@@ -171,12 +172,14 @@ class Control:
         return JSONResponse(body)
 
     async def _row(self, row: Listed) -> dict[str, Any]:
-        state, held = await look(self._folds, self._policies.current, row)
+        seen = await look(self._folds, self._policies.current, row)
+        state = seen.state
         return {
             "id": row.key.session,
             "tenant": row.key.tenant,
             "mode": state.mode if state else None,
-            "gate": held,
+            **(_held_json(state, seen.held) if state else {}),
+            "gate": seen.gating,
             "seq": max(row.seq, state.seq if state else 0),
             "agent": row.agent,
             "how": row.how,
@@ -190,6 +193,7 @@ class Control:
         if not state.seq:
             await self._must_be_known(key)
         body = _state_json(key, state)
+        body |= _held_json(state, await held_by(self._folds, key, state))
         body["approvals"] = await self._approvals.of(key)
         return JSONResponse(body)
 
@@ -200,7 +204,7 @@ class Control:
         wanted = ModeId(_set_mode_body(await body_of(request)).mode)
 
         def allow(level: Level, now: State) -> None:
-            need(request, level, f"setting {wanted!r} where {now.mode!r} is in force")
+            need(request, level, words_to_set(now, wanted))
 
         change = await self._setter.set_mode(key, wanted, by=person_of(request), allow=allow)
         state = change.state
@@ -210,6 +214,8 @@ class Control:
             "changed": change.changed,
             "was": change.was,
         }
+        if change.followed is not None:
+            body["followed"] = change.followed
         if state.opened and state.opened.derived:
             body["warning"] = (
                 "this session's id was derived from its first message and is lost when the agent "
@@ -333,6 +339,11 @@ def _set_mode_body(body: bytes) -> _SetMode:
 
 def _sse(record: Record) -> bytes:
     return b"id: %d\ndata: %b\n\n" % (record.seq, msgspec.json.encode(to_json(record)))
+
+
+def _held_json(state: State, held: Held) -> dict[str, Any]:
+    by = [{"session": one.session, "mode": one.mode} for one in held.by]
+    return {"inForce": held.label(state.mode), "heldBy": by}
 
 
 def _state_json(key: SessionKey, state: State) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from modegate.core.errors import UnknownMode
 from modegate.core.fold import State
-from modegate.core.ids import DEFAULT_MODE, ModeId, SessionKey
-from modegate.core.levels import Level, to_set
+from modegate.core.ids import DEFAULT_MODE, ModeId, SessionId, SessionKey
+from modegate.core.levels import Level, follows, to_set
 from modegate.core.policy import Policy
 
 Allow = Callable[[Level, State], None]
@@ -47,6 +47,8 @@ class Change:
     """The session with the mode that is in force now."""
     changed: bool
     """Whether an event was appended; not if the mode was in force already."""
+    followed: SessionId | None = None
+    """The parent whose mode the session followed until then."""
 
 
 class ModeSetter:
@@ -80,12 +82,12 @@ class ModeSetter:
         # Before the state, as when a session is opened: see `Sessions`.
         seen = await self._log.was_seen(key)
         first = DEFAULT_MODE if seen else policy.sessions.initial(key.tenant)
-        was = DEFAULT_MODE
+        was, followed = DEFAULT_MODE, None
 
         def checked(state: State) -> None:
-            nonlocal was
-            was = state.mode if state.begun else first
+            nonlocal was, followed
+            was, followed = state.mode if state.begun else first, follows(state)
             allow(to_set(state, wanted, first=first), state)
 
         state, changed = await self._folds.set_mode(key, wanted, by, checked, first=first)
-        return Change(was, state, changed)
+        return Change(was, state, changed, followed if changed else None)

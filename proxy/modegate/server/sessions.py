@@ -5,17 +5,19 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from modegate.core.errors import Conflict, SessionUnreadable
 from modegate.core.events import Entry, Event, ModeSet, SessionOpen
 from modegate.core.fold import State
 from modegate.core.gating import Gating, gating
+from modegate.core.held import ALONE, Held, held
 from modegate.core.identify import Identified
 from modegate.core.identify_sources import PREVIOUS
 from modegate.core.ids import DEFAULT_MODE, ModeId, SessionId, SessionKey
 from modegate.core.keeping import known
+from modegate.core.levels import follows
 from modegate.core.policy import Policy
 from modegate.core.standing import MAX_CHAIN, Standing, derived_start, stand, tightest
 from modegate.server.clock import Clock
@@ -164,11 +166,6 @@ class Sessions:
             self._seen.popitem(last=False)
 
 
-def _followed(state: State) -> SessionId | None:
-    """Give the parent whose mode counts too: until a person sets the session's own."""
-    return state.opened.parent if state.opened and not state.set_by_person else None
-
-
 class States(Protocol):
     """Whoever gives the states of sessions."""
 
@@ -185,24 +182,47 @@ async def chain_of(folds: States, key: SessionKey, state: State) -> list[tuple[S
         SessionUnreadable: one of them has lost events.
     """
     chain = [(key.session, state)]
-    while (parent := _followed(state)) is not None and len(chain) <= MAX_CHAIN:
+    while (parent := follows(state)) is not None and len(chain) <= MAX_CHAIN:
         state = await folds.state(SessionKey(key.tenant, parent))
         chain.append((parent, state))
     return chain
 
 
-async def look(folds: States, policy: Policy, row: Listed) -> tuple[State | None, Gating]:
-    """Give the state of a session of the index, None where its log has lost events, and how it is held.
+async def held_by(folds: States, key: SessionKey, state: State) -> Held:
+    """Give by whom a session is held; by none, as far as is known, where a parent has lost events.
+
+    Raises:
+        LogUnavailable: the log cannot be read.
+    """
+    try:
+        return held(await chain_of(folds, key, state))
+    except SessionUnreadable:
+        return ALONE
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a session looks in a list."""
+
+    state: State | None
+    """None where its log has lost events."""
+    gating: Gating
+    held: Held = ALONE
+
+
+async def look(folds: States, policy: Policy, row: Listed) -> Look:
+    """Give how a session of the index looks.
 
     Raises:
         LogUnavailable: the log cannot be read.
     """
     if not row.seq:
         # Only seen: it has no events, so nothing is to be folded.
-        return State(), Gating.DEFAULT
+        return Look(State(), Gating.DEFAULT)
     state = None
     try:
         state = await folds.state(row.key)
-        return state, gating(policy, await chain_of(folds, row.key, state))
+        chain = await chain_of(folds, row.key, state)
+        return Look(state, gating(policy, chain), held(chain))
     except SessionUnreadable:
-        return state, Gating.UNREADABLE
+        return Look(state, Gating.UNREADABLE)
