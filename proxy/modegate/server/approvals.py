@@ -2,7 +2,7 @@
 
 A question lives in its session's log and nowhere else, so that it can be answered at any replica and the
 first answer in the log wins. Each event is appended with `expect`; on a conflict the log is folded again
-and decided anew. Whoever waits looks at the fold every `POLL_S`: that costs one shared read of the feed,
+and decided anew. Whoever waits is woken by what others append to the session: nothing is read meanwhile,
 whatever else the feed brings.
 """
 
@@ -28,15 +28,27 @@ from modegate.core.ids import ModeId, Seq, SessionKey, Tenant
 from modegate.server.clock import Clock
 from modegate.server.eventlog import EventLog
 from modegate.server.folds import Folds
+from modegate.server.under_way import UnderWay
 
-POLL_S = 0.1
-"""How often a waiting step looks; a person does not notice it."""
+LOOK_S = 5.0
+"""How often a waiting step looks though no news has come: the feed may be late, but not be lost."""
 
 KEEPALIVE_S = 8.0
 """Silence after which the client is sent something: clients and proxies bear 10 s."""
 
 ATTEMPTS = 20
 """How often an event is tried to be appended while others append to the same session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often a step that waits does something; in seconds."""
+
+    look: float = LOOK_S
+    keepalive: float = KEEPALIVE_S
+
+
+PACE = Pace()
 
 Decide = Callable[[State], Sequence[Event]]
 
@@ -49,6 +61,26 @@ class Pending:
     approval: Approval
 
 
+class _Wait:
+    """One step's wait for an answer; in seconds of the clock."""
+
+    def __init__(self, streamed: bool, draining: asyncio.Event, now: float) -> None:
+        self.streamed = streamed
+        self.draining = draining
+        self.now = self.told = self._began = self._alone = now
+
+    def goes_on(self, known: Approval, now: float) -> float:
+        """Take what is known now; give the time."""
+        self.now = now
+        self._alone = now if known.shown else self._alone
+        return now
+
+    @property
+    def waited(self) -> tuple[float, float]:
+        """For how long it waits, and for how long nobody has shown the question."""
+        return self.now - self._began, self.now - self._alone
+
+
 class Approvals:
     """All questions of all sessions; one instance a process, which holds no state of its own."""
 
@@ -59,16 +91,19 @@ class Approvals:
         clock: Clock,
         *,
         waits: Waits = WAITS,
-        poll: float = POLL_S,
-        keepalive: float = KEEPALIVE_S,
+        pace: Pace = PACE,
+        under_way: UnderWay | None = None,
     ) -> None:
-        """Read through the folds, append to the log; `waits`, `poll`, `keepalive` (seconds) for tests."""
+        """Read through the folds, append to the log; `waits` and `pace` for tests.
+
+        `under_way` wakes those who wait; without it they look for themselves.
+        """
+        self._under_way = under_way or UnderWay(log)
         self._folds = folds
         self._log = log
         self._clock = clock
         self._waits = waits
-        self._poll = poll
-        self._keepalive = keepalive
+        self._pace = pace
 
     async def ask(
         self, key: SessionKey, asked: ApprovalAsked, *, mode_seq: Seq | None = None
@@ -113,39 +148,50 @@ class Approvals:
         Raises:
             LogUnavailable: the log was still gone when the wait was over.
         """
-        began = told = alone = self._clock.monotonic()
-        known = await self.look(key, approval_id)
-        while known.waited_for:
-            now = self._clock.monotonic()
-            alone = now if known.shown else alone
-            waited = (now - began, now - alone)
-            over = self._over(known, waited, streamed=streamed, draining=draining.is_set())
-            if over is not None:
-                await self._settle(key, over)
-                return await self.look(key, approval_id)
-            if keepalive is not None and now - told >= self._keepalive:
-                await keepalive()
-                told = now
-            await self._pause(draining)
-            # While the log is gone nothing can be answered: it is asked again until the wait is over.
-            with suppress(LogUnavailable):
-                known = await self.look(key, approval_id)
-        return known
+        with self._under_way.wake(key) as woken:
+            wait = _Wait(streamed, draining, self._clock.monotonic())
+            known = await self.look(key, approval_id)
+            while known.waited_for:
+                now = wait.goes_on(known, self._clock.monotonic())
+                over = self._over(known, wait)
+                if over is not None:
+                    # Whatever the news: nothing ends that has just been shown, or answered.
+                    known = await self.look(key, approval_id)
+                    wait.goes_on(known, now)
+                    if not known.waited_for or (over := self._over(known, wait)) is None:
+                        continue
+                    await self._settle(key, over)
+                    return await self.look(key, approval_id)
+                if keepalive is not None and now - wait.told >= self._pace.keepalive:
+                    await keepalive()
+                    wait.told = now
+                await self._pause(known, wait, woken)
+                # While the log is gone nothing can be answered: it is asked again until the wait is over.
+                with suppress(LogUnavailable):
+                    known = await self.look(key, approval_id)
+            return known
 
-    def _over(
-        self, approval: Approval, waited: tuple[float, float], *, streamed: bool, draining: bool
-    ) -> ApprovalClosed | ApprovalDetached | None:
+    def _over(self, approval: Approval, wait: _Wait) -> ApprovalClosed | ApprovalDetached | None:
         if self._clock.now_ms() >= approval.asked.expires:
             return ApprovalClosed(approval.asked.id, "expired")
         why = core.due(
-            approval, *waited, streamed=streamed, draining=draining, waits=self._waits
-        )  # fmt: skip
+            approval,
+            *wait.waited,
+            streamed=wait.streamed,
+            draining=wait.draining.is_set(),
+            waits=self._waits,
+        )
         return None if why is None else ApprovalDetached(approval.asked.id, why)
 
-    async def _pause(self, draining: asyncio.Event) -> None:
+    async def _pause(self, known: Approval, wait: _Wait, woken: asyncio.Event) -> None:
+        """Wait for news, but not for longer than until something is due."""
+        due = core.next_due(known, *wait.waited, streamed=wait.streamed, waits=self._waits)
+        expires = (known.asked.expires - self._clock.now_ms()) / 1000
+        told = wait.told + self._pace.keepalive - wait.now
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._poll):
-                await draining.wait()
+            async with asyncio.timeout(min(self._pace.look, due, expires, told)):
+                await woken.wait()
+        woken.clear()
 
     async def abandon(self, key: SessionKey, approval_id: str) -> None:
         """Close a question whose client is gone, if it is still open; an answer that came first stays."""

@@ -23,7 +23,7 @@ from modegate.core.errors import LogUnavailable
 from modegate.core.problems import PolicyProblems, Problem
 from modegate.server.access import Access, Sites
 from modegate.server.app import Parts
-from modegate.server.approvals import KEEPALIVE_S, Approvals
+from modegate.server.approvals import KEEPALIVE_S, Approvals, Pace
 from modegate.server.clock import SystemClock
 from modegate.server.control import Control
 from modegate.server.eventlog_home import HOME_FILE, Home
@@ -67,11 +67,13 @@ class Composed:
     """What must run beside the server."""
     draining: asyncio.Event
     memory: Memory
+    under_way: UnderWay
     acp: Extension | None = None
 
     def drain(self) -> None:
         """End what would last as long as its client, or as a person thinks."""
         self.draining.set()
+        self.under_way.wake_all()
         self.parts.control.close()
         if self.acp is not None:
             self.acp.close()
@@ -112,7 +114,9 @@ async def compose(
         under_way = UnderWay(log)
         folds.on_append.append(under_way.changed)
         recorder = Recorder(folds, clock)
-        approvals = Approvals(folds, log, clock, waits=waits, keepalive=keepalive)
+        approvals = Approvals(
+            folds, log, clock, waits=waits, pace=Pace(keepalive=keepalive), under_way=under_way
+        )
         draining, memory, thinking = asyncio.Event(), Memory(), Thinking()
         stack.callback(thinking.close)
         messages, responses = MessagesDialect(), ResponsesDialect()
@@ -189,7 +193,9 @@ async def compose(
             Job("the upstreams", upstreams.tidy),
             *(extension.jobs if extension else ()),
         )
-        yield Composed(parts, policies, upstreams, recorder, jobs, draining, memory, extension)
+        yield Composed(
+            parts, policies, upstreams, recorder, jobs, draining, memory, under_way, extension
+        )
 
 
 def _policies(path: Path, clock: SystemClock) -> Policies:

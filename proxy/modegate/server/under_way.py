@@ -1,9 +1,9 @@
-"""Steps whose answers pass unread, and the news that a person may have tightened their session (L8).
+"""What waits for news of a session: steps whose answers pass unread (L8), and questions to a person.
 
 A step in the default mode reads the log once, when its request is there, and then passes what comes. So it
 is marked when the log of its session, or of one that holds it, changes: at once by whoever appends in this
 process, and by the feed for what others append. What has changed is for the step to read, strictly, before
-it passes anything more.
+it passes anything more. A step that waits for a person's answer is woken in the same way.
 """
 
 from __future__ import annotations
@@ -32,13 +32,21 @@ AGAIN_S = 0.2
 class Mark:
     """One step under way."""
 
-    __slots__ = ("changed", "keys")
+    __slots__ = ("changed", "keys", "woken")
 
     def __init__(self) -> None:
         """Begin with nothing to look at."""
         self.changed = False
         """The log of one of its sessions has changed since the step looked at it."""
         self.keys: set[SessionKey] = set()
+        self.woken: asyncio.Event | None = None
+        """Set too, where the step waits for it."""
+
+    def change(self) -> None:
+        """Note a change."""
+        self.changed = True
+        if self.woken is not None:
+            self.woken.set()
 
 
 class Look:
@@ -94,13 +102,31 @@ class UnderWay:
         try:
             yield look
         finally:
-            for one in mark.keys:
-                marks = self._marks[one]
-                marks.discard(mark)
-                if not marks:
-                    del self._marks[one]
-            if not self._marks:
-                self._some.clear()
+            self._forget(mark)
+
+    @contextmanager
+    def wake(self, key: SessionKey) -> Iterator[asyncio.Event]:
+        """Give what is set whenever the log of a session may have changed; whoever looks clears it before."""
+        mark = Mark()
+        mark.woken = asyncio.Event()
+        self.also(mark, (key,))
+        try:
+            yield mark.woken
+        finally:
+            self._forget(mark)
+
+    def wake_all(self) -> None:
+        """Let everybody who waits look around: the process is about to end."""
+        self._all_changed()
+
+    def _forget(self, mark: Mark) -> None:
+        for one in mark.keys:
+            marks = self._marks[one]
+            marks.discard(mark)
+            if not marks:
+                del self._marks[one]
+        if not self._marks:
+            self._some.clear()
 
     def also(self, mark: Mark, keys: Iterable[SessionKey]) -> bool:
         """Watch the sessions too that hold this one; tell whether one is new, so that all is read again."""
@@ -115,7 +141,7 @@ class UnderWay:
     def changed(self, key: SessionKey) -> None:
         """Take that the log of a session has changed, or that nobody knows whether it has."""
         for mark in self._marks.get(key, ()):
-            mark.changed = True
+            mark.change()
 
     def _all_changed(self) -> None:
         for key in self._marks:

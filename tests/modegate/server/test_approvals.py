@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -46,11 +47,12 @@ from modegate.core.ids import (
     ToolName,
 )
 from modegate.server import approvals as module
-from modegate.server.approvals import Approvals
+from modegate.server.approvals import Approvals, Pace
 from modegate.server.clock import SystemClock
 from modegate.server.eventlog import EventLog
 from modegate.server.eventlog_redis import RedisLog
 from modegate.server.folds import Folds
+from modegate.server.under_way import UnderWay
 from support.approver import OPTIONS, PLAN, plan
 from support.redis_server import RedisServer, redis_server
 from support.stores import Store, entry, key_of, mode_set, replica
@@ -85,7 +87,7 @@ class Replica:
     def __post_init__(self) -> None:
         self.folds = Folds(self.log, self.clock)
         self.approvals = Approvals(
-            self.folds, self.log, self.clock, waits=self.waits, poll=0.002
+            self.folds, self.log, self.clock, waits=self.waits, pace=Pace(look=0.002)
         )  # fmt: skip
 
     async def wait(
@@ -705,4 +707,78 @@ async def test_redis_is_killed_between_question_and_answer(tmp_path: Path) -> No
 
 
 def test_a_silence_is_shorter_than_ten_seconds() -> None:
-    assert module.KEEPALIVE_S + module.POLL_S < 10
+    assert module.KEEPALIVE_S < 10
+
+
+PATIENCE = 20.0
+NEVER = 3_600.0
+
+
+@asynccontextmanager
+async def woken(log: EventLog) -> AsyncIterator[tuple[Approvals, Folds, UnderWay]]:
+    """Give approvals that look at nothing unless there is news, which is followed."""
+    clock = Time()
+    folds, under_way = Folds(log, clock), UnderWay(log)
+    folds.on_append.append(under_way.changed)
+    pace = Pace(look=NEVER, keepalive=NEVER)
+    waits = Waits(nobody=NEVER, streamed=NEVER, whole=NEVER)
+    async with asyncio.TaskGroup() as group:
+        following = group.create_task(under_way.run())
+        yield (
+            Approvals(folds, log, clock, waits=waits, pace=pace, under_way=under_way),
+            folds,
+            under_way,
+        )
+        following.cancel()
+
+
+async def test_h26_a_waiting_step_is_woken_and_looks_at_nothing_meanwhile(
+    store: Store, two: Replica
+) -> None:
+    """By what another process appends; events of other sessions do not wake it."""
+    async with asyncio.timeout(PATIENCE), woken(store.open()) as (approvals, folds, _):
+        await two.log.append(S, [mode_set("plan")])
+        await approvals.ask(S, plan())
+        over = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            waiting = group.create_task(
+                approvals.wait(S, "a", streamed=True, keepalive=None, draining=over)
+            )
+            await two.approvals.delivered(S, "a", "watch")
+            assert (await folds.state(S)).approvals["a"].shown
+            reads = folds.feed_reads
+            other = key_of("other")
+            for number in range(20):
+                await two.log.append(other, [mode_set("plan" if number % 2 else "default")])
+            assert folds.feed_reads <= reads + 2
+            await two.answer()
+            assert (await waiting).approved
+
+
+async def test_h26_what_this_process_appends_wakes_at_once(store: Store) -> None:
+    log = store.open()
+    async with asyncio.timeout(PATIENCE), woken(log) as (approvals, _folds, _):
+        await log.append(S, [mode_set("plan")])
+        await approvals.ask(S, plan())
+        async with asyncio.TaskGroup() as group:
+            waiting = group.create_task(
+                approvals.wait(S, "a", streamed=True, keepalive=None, draining=asyncio.Event())
+            )
+            await approvals.answer(S, "a", "approve", by="person:cli", modes={PLAN})
+            assert (await waiting).approved
+
+
+async def test_h26_the_end_of_the_process_wakes_all(store: Store) -> None:
+    log = store.open()
+    async with asyncio.timeout(PATIENCE), woken(log) as (approvals, _, under_way):
+        await log.append(S, [mode_set("plan")])
+        await approvals.ask(S, plan())
+        draining = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            waiting = group.create_task(
+                approvals.wait(S, "a", streamed=True, keepalive=None, draining=draining)
+            )
+            await asyncio.sleep(0)
+            draining.set()
+            under_way.wake_all()
+            assert (await waiting).why == "shutdown"
