@@ -166,6 +166,8 @@ async def test_sessions_are_listed_newest_first_page_by_page(proxy: Running) -> 
         "id": "c",
         "tenant": "local",
         "mode": "default",
+        "inForce": "default",
+        "heldBy": [],
         "gate": "default",
         "seq": 0,
         "agent": "agent/1",
