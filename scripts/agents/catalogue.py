@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from install import MINI, NODE_BIN
+from install import NODE_BIN, pypi_bin
 
 Call = dict[str, Any]
 """A call as a script writes it: `name` and `arguments`."""
@@ -36,6 +36,22 @@ class Place:
 
 
 @dataclass(frozen=True)
+class TextHabit:
+    """What an agent makes of plain text."""
+
+    write: Callable[[Path, str], str]
+    """Makes a text of which it writes a file."""
+    tool: str
+    """Under which name modegate judges that."""
+    say: Callable[[str], str] = lambda text: text
+    """Makes a text that ends a run."""
+    end_tool: str = ""
+    """The tool that this calls, in text, if it does."""
+    ran: str = ""
+    """What is shown once the file is written, where the model is not asked again."""
+
+
+@dataclass(frozen=True)
 class Agent:
     """One real agent."""
 
@@ -48,12 +64,15 @@ class Agent:
     command: Callable[[Place, str], list[str]]
     resume: Callable[[Place, str], list[str]] | None = None
     """Goes on with its last conversation."""
+    text: TextHabit | None = None
+    """How it writes files where it runs what its model says in plain text."""
     environment: Callable[[Place], dict[str, str]] = lambda _place: {}
     files: Callable[[Place], dict[str, Any]] = lambda _place: {}
     """Its configuration by path below HOME: text as it is, else as JSON."""
     npm: tuple[str, ...] = ()
+    pypi: tuple[str, ...] = ()
     transcript: str = ""
-    """A file below HOME that tells more than what is printed."""
+    """A pattern for files below HOME that tell more than what is printed."""
     needs_calls: bool = False
     """It takes an answer without a call for a mistake, and ends by a command."""
     fails_on_400: bool = True
@@ -255,7 +274,7 @@ MINI_SWE = Agent(
     write=None,
     shell=_bash,
     command=lambda place, prompt: [
-        *(str(MINI / "bin" / "mini"), "-y", "--exit-immediately"),
+        *(str(pypi_bin("mini-swe-agent") / "mini"), "-y", "--exit-immediately"),
         *("-m", f"openai/{MODEL}", "-t", prompt, "-o", str(place.home / TRAJECTORY)),
     ],
     environment=lambda place: {
@@ -266,6 +285,7 @@ MINI_SWE = Agent(
         "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "3",  # it asks ten times, for minutes, also after a 400
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     },
+    pypi=("mini-swe-agent",),
     transcript=TRAJECTORY,
     needs_calls=True,
 )
@@ -290,7 +310,8 @@ def _sdk(name: str, *options: str) -> Agent:
     )
 
 
-AGENTS = (
+NATIVE = (
     *(OPENCODE, QWEN, CODEX, CODEX_LITE, CLAUDE, MINI_SWE),
     *(_sdk("openai-sdk"), _sdk("openai-sdk-stream", "--stream")),
 )
+"""Agents that run the calls of the API, and no others."""

@@ -11,7 +11,6 @@ from pathlib import Path
 REPO = Path(__file__).parents[2]
 AGENTS = REPO / ".agents"
 NPM = AGENTS / "npm"
-MINI = AGENTS / "mini"
 NODE_BIN = NPM / "node_modules" / ".bin"
 
 NPM_VERSIONS = {
@@ -23,7 +22,17 @@ NPM_VERSIONS = {
 }
 """The versions that docs/agents.md tells of. `node` is Node itself: distributions are often too old."""
 
-MINI_VERSION = "2.4.6"
+PYPI_VERSIONS = {
+    "mini-swe-agent": "2.4.6",
+    "gptme": "0.35.1",
+    "smolagents": "1.26.0",
+    "aider-chat": "0.86.2",
+}
+"""Each in a virtual environment of its own, as they pin what the others want newer."""
+
+_BESIDE = {"smolagents": ["openai"]}
+"""What a package needs that it does not ask for."""
+
 INSTALL_S = 900
 
 
@@ -50,26 +59,38 @@ def npm_packages(names: list[str]) -> None:
         )
 
 
-def mini() -> None:
-    """Install mini-swe-agent in a virtual environment of its own.
+def pypi_bin(name: str) -> Path:
+    """Give where the programs of a package from PyPI are."""
+    return AGENTS / name / "bin"
+
+
+def pypi_packages(names: list[str]) -> None:
+    """Install packages from PyPI.
 
     Raises:
-        InstallFailed: neither the measured nor the latest version could be installed.
+        InstallFailed: neither the measured nor the latest version of one could be installed.
     """
-    if list(MINI.glob(f"lib/python*/site-packages/mini_swe_agent-{MINI_VERSION}.dist-info")):
-        return
-    if not (MINI / "bin" / "python").exists():
-        subprocess.run([sys.executable, "-m", "venv", str(MINI)], check=True)
-    pip = [str(MINI / "bin" / "pip"), "install", "-q", "--disable-pip-version-check"]
-    versions = [f"mini-swe-agent=={MINI_VERSION}", "mini-swe-agent"]
-    _first_that_works("mini-swe-agent", [[*pip, version] for version in versions], MINI_VERSION)
+    for name in names:
+        version = PYPI_VERSIONS[name]
+        if _pypi_version(name) == version:
+            continue
+        if not (pypi_bin(name) / "python").exists():
+            subprocess.run([sys.executable, "-m", "venv", str(AGENTS / name)], check=True)
+        pip = [str(pypi_bin(name) / "pip"), "install", "-q", "--disable-pip-version-check"]
+        pip += _BESIDE.get(name, [])
+        _first_that_works(name, [[*pip, f"{name}=={version}"], [*pip, name]], version)
+
+
+def _pypi_version(name: str) -> str:
+    stem = name.replace("-", "_")
+    found = (AGENTS / name).glob(f"lib/python*/site-packages/{stem}-*.dist-info")
+    return next((info.name.removesuffix(".dist-info").rpartition("-")[2] for info in found), "")
 
 
 def versions() -> dict[str, str]:
     """Give what is installed."""
     found = {name: _npm_version(name) for name in NPM_VERSIONS}
-    for info in MINI.glob("lib/python*/site-packages/mini_swe_agent-*.dist-info"):
-        found["mini-swe-agent"] = info.name.removesuffix(".dist-info").rpartition("-")[2]
+    found |= {name: _pypi_version(name) for name in PYPI_VERSIONS}
     return {name: version for name, version in found.items() if version}
 
 

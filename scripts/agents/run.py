@@ -15,13 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import install
-from catalogue import AGENTS, Agent
+from catalogue import NATIVE, Agent
 from install import InstallFailed, say
 from proxy import ProxyFailed
-from stories import STORIES
+from stories import STORIES, TEXT_STORIES
+from text_agents import TEXT_AGENTS
 from trial import CHECKS, Result, run
 
 MODES = ("default", "plan")
+AGENTS = (*NATIVE, *TEXT_AGENTS)
 
 EXAMPLES = """\
 examples:
@@ -40,7 +42,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     names = [agent.name for agent in AGENTS]
-    stories = [story.__name__ for story in STORIES]
+    stories = [story.__name__ for story in (*STORIES, *TEXT_STORIES)]
     several: dict[str, Any] = {"action": "append", "metavar": "NAME"}
     parser.add_argument("--only", choices=names, **several, help=f"agent: {', '.join(names)}")
     parser.add_argument("--mode", choices=MODES, **several, help="default or plan")
@@ -53,8 +55,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
 def install_for(agents: list[Agent]) -> None:
     """Install what the chosen agents need."""
     install.npm_packages(sorted({name for agent in agents for name in agent.npm}))
-    if any(agent.needs_calls for agent in agents):
-        install.mini()
+    install.pypi_packages(sorted({name for agent in agents for name in agent.pypi}))
     say("installed: " + ", ".join(f"{name} {v}" for name, v in install.versions().items()))
 
 
@@ -63,7 +64,7 @@ def run_all(args: argparse.Namespace, agents: list[Agent], folder: Path) -> list
     results = []
     for agent in agents:
         for mode in args.mode or MODES:
-            for make in STORIES:
+            for make in TEXT_STORIES if agent.text else STORIES:
                 if args.story and make.__name__ not in args.story:
                     continue
                 place = folder / f"{agent.name}-{mode}-{make.__name__}"

@@ -24,6 +24,7 @@ PROMPT = "Read seed.txt, then make the files."
 GO_ON = "GO-ON"
 RAN = "FINAL: everything ran"
 REFUSED = "FINAL: the refusals were seen"
+MADE_IN_TEXT = "made-in-plain-text"
 LATE = "FINAL: written after all"
 NO_SUCH_TOOL = "launch_rocket"
 UPSTREAM_SAYS = "quota-17 says no"
@@ -51,6 +52,8 @@ class Story:
     """What the log must hold; nothing at all where the session never had a mode."""
     fails: bool = False
     """The agent is to end with an error."""
+    hides: tuple[str, ...] = (BY_WRITE, BY_SHELL)
+    """What no file below HOME may hold in a mode: arguments of refused calls."""
     then: str | None = None
     """A second prompt, in the same conversation, after a person has set default mode."""
 
@@ -183,6 +186,33 @@ def stubborn(agent: Agent, work: Path, *, plan: bool) -> Story | None:
     return Story("stubborn", _script(agent, answers), CLOSING, judged=_verdicts(agent, call))
 
 
+def in_text(agent: Agent, work: Path, *, plan: bool) -> Story | None:
+    """Write a file by plain text that the agent takes for a call; refused in plan mode."""
+    habit = agent.text
+    if habit is None:
+        return None
+    answers: Answers = [
+        {"when": {"any": "FINAL:"}, "text": habit.say("FINAL: nothing more")},
+        {"when": {"any": WAS_REFUSED}, "text": habit.say(REFUSED)},
+        {"times": 1, "text": habit.write(work / BY_WRITE, MADE_IN_TEXT)},
+        {"text": habit.say(RAN)},
+    ]
+    verdict = "answer" if habit.end_tool == habit.tool else "release"
+    ending = ((habit.end_tool, verdict),) if habit.end_tool else ()
+    return Story(
+        "in_text",
+        answers,
+        said=REFUSED if plan else habit.ran or RAN,
+        files=frozenset() if plan else frozenset({BY_WRITE}),
+        judged=((habit.tool, "answer"), *ending) if plan else (),
+        hides=(MADE_IN_TEXT,),
+    )
+
+
 STORIES: tuple[Callable[..., Story | None], ...] = (
     *(steps, parallel, unoffered, stubborn, error, left),
 )
+"""For agents that run calls of the API."""
+
+TEXT_STORIES: tuple[Callable[..., Story | None], ...] = (in_text,)
+"""For those that run plain text."""

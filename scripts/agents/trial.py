@@ -12,7 +12,7 @@ from typing import Any
 
 from catalogue import Agent, Place
 from proxy import Proxy
-from stories import BY_SHELL, BY_WRITE, PROMPT, SEED, SEED_TEXT, Story
+from stories import PROMPT, SEED, SEED_TEXT, Story
 
 CHECKS = ("ended", "said", "hidden", "files", "log", "requests", "proxy")
 """How it ended, what it showed, what it must not have got, the folder, the session's log, how often it
@@ -56,7 +56,7 @@ def run(agent: Agent, mode: str, story: Story, folder: Path, timeout: float) -> 
         if mode != "default":
             proxy.set_mode(session, mode)
         ended = _start(agent.command(place, PROMPT), place, agent, timeout)
-        hidden = _hidden(mode, place.home)
+        hidden = _hidden(mode, story, place.home)
         if story.then and agent.resume and ended.code == 0:
             proxy.set_mode(session, "default")
             ended = _start(agent.resume(place, story.then), place, agent, timeout)
@@ -107,7 +107,7 @@ def _start(command: list[str], place: Place, agent: Agent, timeout: float) -> En
             code = None
         finally:
             _end_group(process)
-    files = [output, *(place.home / name for name in [agent.transcript] if name)]
+    files = [output, *(place.home.glob(agent.transcript) if agent.transcript else ())]
     texts = [file.read_text(encoding="utf-8", errors="replace") for file in files if file.exists()]
     return Ended(code, "\n".join(texts))
 
@@ -130,11 +130,11 @@ def _ended(story: Story, ended: Ended) -> str:
     return ""
 
 
-def _hidden(mode: str, home: Path) -> str:
+def _hidden(mode: str, story: Story, home: Path) -> str:
     """Look for the arguments of refused calls in all that an agent printed and kept."""
     if mode == "default":
         return ""
-    names = (BY_WRITE.encode(), BY_SHELL.encode())
+    names = [word.encode() for word in story.hides]
     found = [
         str(file.relative_to(home))
         for file in home.rglob("*")
@@ -170,7 +170,7 @@ def _log(agent: Agent, mode: str, story: Story, events: list[dict[str, Any]], mo
     judged = {(call["tool"], call["verdict"]) for call in data}
     if judged != set(story.judged):
         return f"judged: {sorted(judged)}, not {sorted(set(story.judged))}"
-    return _headers(agent, events)
+    return "" if agent.text else _headers(agent, events)
 
 
 def _headers(agent: Agent, events: list[dict[str, Any]]) -> str:

@@ -146,6 +146,8 @@ class Closing:
 
     def _seal(self, body: bytes, events: Sequence[TurnWithheld | AnswerMapped]) -> End:
         blobs = {ref: b for one in self._recordings.values() for ref, b in one.blobs.items()}
+        # Where all that was refused stood in text, the answer says so itself and nothing is put back.
+        events = [event for event in events if not _idle(event)]
         withheld = [event for event in events if isinstance(event, TurnWithheld)]
         store = StoreBlobs(blobs) if blobs and withheld else None
         return End(body, tuple(events), store)
@@ -206,3 +208,7 @@ class Closing:
 def _withheld_calls(refused: Sequence[Refused]) -> list[Refused]:
     """Give those that have to be put back: of one in text the answer itself says that it was refused."""
     return [one for one in refused if not one.call.text]
+
+
+def _idle(event: TurnWithheld | AnswerMapped) -> bool:
+    return isinstance(event, TurnWithheld) and not any(hop.blob for hop in event.hops)

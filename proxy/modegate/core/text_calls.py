@@ -3,7 +3,7 @@
 Some agents run what their model writes: a JSON object with a name and arguments, a line `@save(id): {…}`,
 tags, fenced blocks, SEARCH/REPLACE blocks. For those that are known to, or where a policy says
 `text_calls: refuse`, such text is judged as a call. For all others it is text: they talk about it all day.
-What the agents do was read in their sources: gptme 0.31, smolagents 1.24, aider 0.86, Cline 3, Roo Code 3,
+What the agents do was read in their sources: gptme 0.35, smolagents 1.26, aider 0.86, Cline 3, Roo Code 3,
 OpenHands 1, Continue 1, LangChain's ReAct parsers.
 """
 
@@ -182,12 +182,11 @@ KNOWN = (
     Habit("gptme", ("You are gptme",), fences="shown"),
     Habit("smolagents ToolCallingAgent", ("solve any task using tool calls",)),
     Habit("smolagents CodeAgent", ("solve any task using code blobs",), everything=True),
-    Habit("aider", ("SEARCH/REPLACE", "Act as an expert software developer"), fences="all"),
     Habit("Cline", ("You are Cline",)),
     Habit("Roo Code", ("You are Roo",)),
+    Habit("aider", ("*SEARCH/REPLACE block*", "Act as an expert software developer"), fences="all"),
     Habit("OpenHands", ("You are OpenHands",)),
     Habit("Continue", ("BEGIN_ARG",)),
-    Habit("Hermes style", ("<tool_call>",)),
     Habit("ReAct", ("Action Input:",)),
 )
 """Who runs calls in text. A person's own words in the system text can only make this stricter."""

@@ -17,11 +17,14 @@ import msgspec
 from modegate.core import words
 from modegate.core.calls import Gathered, arguments_hash
 from modegate.core.dialects.base import Dialect, Spoken
-from modegate.core.errors import ModegateError, TooLarge
+from modegate.core.errors import AnswerUnreadable, ModegateError, TooLarge
 from modegate.core.spans import Edit, Span, apply, elements, members, without_lone_surrogates
 from modegate.core.sse import Frame
 from modegate.core.text_calls import TextCalls
 from modegate.core.text_scan import Decided, Scanner
+
+MAX_CALLS = 128
+"""Calls in the text of one answer, as for those of the API."""
 
 MAX_UNITS = 4 * 2**20
 """Characters of text with calls that are kept, to know them again where an answer repeats them."""
@@ -158,6 +161,8 @@ class TextGate:
             self._say(held, one)
         for choice in ended & self._streams.keys():
             self._end(self._streams[choice])
+        if len(self._found) > MAX_CALLS:
+            held.failure = AnswerUnreadable(f"over {MAX_CALLS} calls stand in the answer's text")
 
     def end(self) -> None:
         """Take the end of the stream."""
@@ -195,6 +200,8 @@ class TextGate:
         for one in self._dialect.spoken(body, streamed=False)[0]:
             self._say(held, one)
         self.end()
+        if len(self._found) > MAX_CALLS:
+            raise AnswerUnreadable(f"over {MAX_CALLS} calls stand in the answer's text")
 
     def body(self) -> bytes:
         """Give the body once all of its calls have a verdict."""
@@ -256,7 +263,11 @@ def _rewritten(frame: Frame, changes: Mapping[str, str]) -> Frame:
     if not changes or frame.data is None:
         return frame
     data = retold(frame.data, changes)
-    at = frame.raw.rindex(frame.data)
+    at = frame.raw.rfind(frame.data)
+    if at < 0:
+        # It came over several lines, which JSON has only between its values.
+        name = b"event: %b\n" % frame.event if frame.event else b""
+        return Frame(name + b"data: " + data.replace(b"\n", b" ") + b"\n\n", data, frame.event)
     raw = frame.raw[:at] + data + frame.raw[at + len(frame.data) :]
     return Frame(raw, data, frame.event)
 

@@ -52,6 +52,11 @@ CHAT = {
             {"choices": [{"index": 0, "message": {"role": "assistant", "content": f"So {CALL}"}}]}
         )
     ],
+    "beside a `delta`": [
+        frame(
+            {"choices": [{"index": 0, "delta": {"content": "So "}, "message": {"content": CALL}}]}
+        )
+    ],
     "in the second choice": [text("So "), chunk({"content": CALL}, index=1), chunk({}, "stop", 1)],
     "with logprobs": [
         frame(
@@ -112,6 +117,14 @@ def test_h4_what_is_held_has_a_limit() -> None:
     got = Session(rules=rules).step(request("read", stream=True), [stream(*frames)])
     assert b"limits.held" in got.body
     assert b"write_to_file" not in got.body
+
+
+def test_h4_calls_have_a_number() -> None:
+    got = Session(rules=RULES).step(
+        request("read", stream=True),
+        [stream(*(text('{"name":"a","input":1}') for _ in range(130)))],
+    )
+    assert b"over 128 calls" in got.body
 
 
 def event(kind: str, **members: Any) -> bytes:

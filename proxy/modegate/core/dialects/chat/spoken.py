@@ -19,8 +19,10 @@ def spoken(data: bytes) -> tuple[list[Spoken], frozenset[int]]:
     found: list[Spoken] = []
     ended: set[int] = set()
     for index, choice in answer.choices_of(answer.parse_answer(data, strictly=True)):
-        content = answer.body_of(choice).get("content")
-        found += [Spoken(text, index) for text in _texts(content)]
+        # Some client could take a `message` beside a `delta` for what was said.
+        bodies = [body for key in ("delta", "message") if isinstance(body := choice.get(key), dict)]
+        texts = [text for body in bodies for text in _texts(body.get("content"))]
+        found += [Spoken(text, index) for text in texts]
         if answer.finish_of(choice):
             ended.add(index)
     return found, frozenset(ended)
