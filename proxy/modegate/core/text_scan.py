@@ -118,10 +118,14 @@ class Scanner:
         """Take a piece of text, and give what is decided by it."""
         out: list[Decided] = []
         self.tail = ""
+        self._read(out, text, last=False)
+        return out
+
+    def _read(self, out: list[Decided], text: str, *, last: bool) -> None:
         while text:
             if self._open is None:
                 self._text += text
-                text = self._look(out)
+                text = self._look(out, last=last)
                 continue
             end = self._open.take(text)
             if end < 0:
@@ -129,15 +133,17 @@ class Scanner:
                 break
             self._open.chunks.append(text[:end])
             text = self._close(out) + text[end:]
-        return out
 
     def end(self) -> list[Decided]:
         """Take the end of the text; what could only have become a call is text."""
         out: list[Decided] = []
+        if self._open is None:
+            self.tail = self._text[-MAX_HEAD:] or self.tail
+            # Behind what has not become a call there can be one.
+            text, self._text = self._text, ""
+            self._read(out, text, last=True)
         if self._open is not None:
             self._end_open(out, self._open)
-        self.tail = self._text[-MAX_HEAD:] or self.tail
-        self._give(out, len(self._text))
         return out
 
     def _end_open(self, out: list[Decided], one: _Open) -> None:
@@ -162,8 +168,11 @@ class Scanner:
         self._last = "\n"
         return ""
 
-    def _look(self, out: list[Decided]) -> str:
-        """Decide on what has come; gives what follows the head of a call, once there is one."""
+    def _look(self, out: list[Decided], *, last: bool) -> str:
+        """Decide on what has come; gives what follows the head of a call, once there is one.
+
+        With `last`, nothing more will come.
+        """
         text = self._text
         if self._rules.everything:
             self._give(out, self._gone)
@@ -179,7 +188,7 @@ class Scanner:
                 head = shape.head.match(text, at)
                 if head is not None and self._rules.counts(shape, head):
                     return self._begin(out, shape, head)
-                undecided = undecided or bool(shape.maybe.match(text, at))
+                undecided = undecided or (not last and bool(shape.maybe.match(text, at)))
             if undecided:
                 self._give(out, at)
                 return ""

@@ -27,6 +27,10 @@ TEXTS = {
         'Action:\n{\n  "name": "write",\n  "arguments": {"path": "S3CRET"}\n}',
     ),
     "a declared tool without arguments": ("write", '{"name": "write", "note": "S3CRET"}'),
+    "behind what could have become one": (
+        "write",
+        '@you ```python <a {"name": "write", "arguments": {"path": "S3CRET"}}',
+    ),
     "langchain's JSON": ("write", '{"action": "write", "action_input": "S3CRET"}'),
     "gptme": ("save", 'So:\n@save(call-1.a): {"path": "a", "content": "S3CRET {"}'),
     "gptme, over lines": ("save", 'So:\n@save(c):\n  {\n"content": "S3CRET"}'),
