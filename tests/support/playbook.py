@@ -156,6 +156,9 @@ class Session:
         """A client waits for a person long enough to be kept alive once."""
         self.log_fails: ModegateError | None = None
         """Raised by every durable append."""
+        self.breaks: type | None = None
+        """The kind of effect that cannot be performed, once, after `performs` of them were."""
+        self.performs = 0
         self._steps = 0
         if mode_id != DEFAULT_MODE:
             self.set_mode(mode_id)
@@ -297,10 +300,15 @@ class _Run:
             try:
                 pending.extend(self.one(effect))
             except ModegateError as error:
-                pending = deque(self.exchange.failed(error))
+                begun, over = self.got.head is not None, self.got.finish is not None
+                pending = deque(self.exchange.failed(error, begun=begun, over=over))
 
     def one(self, effect: Effect) -> list[Effect]:  # noqa: PLR0912 -- one branch an effect
         got, session = self.got, self.session
+        if session.breaks is type(effect):
+            session.performs -= 1
+            if session.performs == -1:
+                raise ModegateError("it cannot be done")
         match effect:
             case Append():
                 if effect.durable and session.log_fails is not None:

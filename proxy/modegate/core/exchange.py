@@ -71,8 +71,8 @@ class Exchange:
         """What the client has got of an answer that is relayed."""
         self._head_sent = False
         self._over = False
-        self._performed = (False, False)
-        """`_head_sent` and `_over` as they were before the effects that were given last."""
+        self._streams = False
+        """The head that was given last is that of a stream."""
         self._answer: HopAnswer | None = None
         self._decoder: Decoder | None = None
         self._coded = False
@@ -104,7 +104,6 @@ class Exchange:
 
     def blobs(self, stored: Mapping[str, bytes]) -> list[Effect]:
         """Go on with the stored bodies that are still there."""
-        self._begin_batch()
         try:
             self._asking.restore(stored)
             self._default = not self._standing.gated
@@ -127,7 +126,6 @@ class Exchange:
 
         Of its answer there is the head by now; the client has that and what has passed, or nothing (None).
         """
-        self._begin_batch()
         self._standing, self._now = before, now
         try:
             self._asking.read(now)
@@ -146,7 +144,7 @@ class Exchange:
 
     def _resume(self, status: int, lines: Headers, passed: Passed) -> list[Effect]:
         """Read an answer from here on of which the client has the head, and what has passed."""
-        self._head_sent = True
+        self._head_sent, self._streams = True, _is_stream(lines)
         coding = headers.get_one(lines, b"content-encoding")
         ok = 200 <= status < 300 and _is_stream(lines) and not coding
         if self._over or not ok or passed.pieces is None:
@@ -171,7 +169,6 @@ class Exchange:
 
     def tightened(self, now: Standing) -> list[Effect]:
         """Take that a person has set a mode: what passed unread until now is read from here on."""
-        self._begin_batch()
         if self._over or not self.passes_unread:
             return []
         if self._relay and self._asking.readable:
@@ -184,7 +181,6 @@ class Exchange:
 
     def upstream_head(self, status: int, lines: Headers) -> list[Effect]:
         """Take the head of a hop's answer."""
-        self._begin_batch()
         later = self._closing.hops > 0
         streamed = _is_stream(lines)
         ok = 200 <= status < 300
@@ -238,7 +234,6 @@ class Exchange:
 
     def upstream_data(self, data: bytes) -> list[Effect]:
         """Take a piece of the hop's body."""
-        self._begin_batch()
         if self._over:
             return []
         if self._mending.complaint is not None:
@@ -256,7 +251,6 @@ class Exchange:
 
     def upstream_end(self, error: UpstreamFailed | None = None) -> list[Effect]:
         """Take the end of the hop's body, or its breaking off, or that there is no answer at all."""
-        self._begin_batch()
         if self._over:
             return []
         if error is not None:
@@ -278,7 +272,6 @@ class Exchange:
 
     def state(self, now: Standing) -> list[Effect]:
         """Judge the calls that wait, by what the session stands under now."""
-        self._begin_batch()
         if self._answer is None:
             raise AssertionError("no call waits")
         if self._answer.doubt is not None:
@@ -294,7 +287,6 @@ class Exchange:
 
     def approval(self, approval: Approval, now: Standing) -> list[Effect]:
         """Take what came of the question to a person, and what the session stands under by then."""
-        self._begin_batch()
         ask = self._asks.popleft()
         self._now = now
         answer, note = words.decided(approval, now.state.mode)
@@ -352,13 +344,20 @@ class Exchange:
         """Bytes that are kept of the answer under way: what waits for its end, and what is held back."""
         return 0 if self._answer is None else self._answer.kept
 
-    def failed(self, error: ModegateError) -> list[Effect]:
+    def failed(self, error: ModegateError, *, begun: bool, over: bool = False) -> list[Effect]:
         """Take that something the step needs is not there: the log, a mode, our own sanity.
 
-        It came up on the way: none of the effects that were given last has reached the client.
+        It came up on the way, so who performs the effects says how far they got: whether the client has
+        the head of its answer (`begun`), and whether it has the end (`over`).
         """
-        self._head_sent, self._over = self._performed
-        return [] if self._over else self._fail(error)
+        self._head_sent, self._over = begun, over
+        if over:
+            return []
+        if begun and not self._streams:
+            # The client counts the bytes of another body, so nothing can be said in this one.
+            log = self._log(durable=False)
+            return [*log, StopUpstream(), *self._finish(error.code, broken=True)]
+        return self._fail(error)
 
     # From here on: what these have in common.
 
@@ -414,9 +413,6 @@ class Exchange:
             isinstance(hop, StreamedHop) and (hop.passes_unread or bool(hop.torn))
         )
 
-    def _begin_batch(self) -> None:
-        self._performed = (self._head_sent, self._over)
-
     def _call(self, standing: Standing) -> list[Effect]:
         """Assemble a hop under what the step stands under and send it."""
         self._standing = standing
@@ -448,7 +444,7 @@ class Exchange:
         return headers.replace(lines, b"x-modegate-mode", mode.label.encode())
 
     def _send_head(self, status: int, lines: Headers) -> list[Effect]:
-        self._head_sent = True
+        self._head_sent, self._streams = True, _is_stream(lines)
         return [SendHead(status, lines)]
 
     def _advance(self) -> list[Effect]:

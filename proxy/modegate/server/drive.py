@@ -96,6 +96,8 @@ class Drive:
         self._out = outside
         self._answer: UpstreamAnswer | None = None
         self._chunks: AsyncIterator[bytes] | None = None
+        self._begun = False
+        """The client has the head of its answer."""
         self._outcome: str | None = None
 
     async def run(self, standing: Standing) -> str:
@@ -116,14 +118,15 @@ class Drive:
             while self._outcome is None:
                 await self._next()
         except ModegateError as error:
-            await self._perform(self._exchange.failed(error))
+            await self.fail(error)
         finally:
             await self._stop()
         return self._outcome or "failed"
 
     async def fail(self, error: ModegateError) -> None:
         """End the step with an error of our own."""
-        await self._perform(self._exchange.failed(error))
+        over = self._outcome is not None
+        await self._perform(self._exchange.failed(error, begun=self._begun, over=over))
 
     async def _next(self) -> None:
         if self._chunks is None:
@@ -211,6 +214,7 @@ class Drive:
                 await self._stop()
             case SendHead():
                 head = {"status": effect.status, "headers": effect.headers}
+                self._begun = True
                 await self._out.send({"type": "http.response.start", **head})
             case _:
                 raise AssertionError(f"{effect} is performed by _perform")
