@@ -105,6 +105,8 @@ class RedisLog:
 
     async def _note_unknown(self, key: SessionKey) -> None:
         index = Index(key.tenant)
+        if await self._writer.exists(SessionKeys(key).events):
+            return
         if await self._writer.hget(index.seen, key.session) is None:
             await self._writer.sadd(index.derived(ANYBODYS), key.session)
             await self._writer.zadd(index.ends, {index.derived_mark(ANYBODYS): 0})

@@ -59,6 +59,8 @@ class Folds:
         """Reads of pages of sessions' logs so far."""
         self.gaps = 0
         """How often nothing in memory could be trusted any more."""
+        self.on_change: list[Callable[[SessionKey], None]] = []
+        """Called with each session that the feed names."""
         self._clock = clock
         self._max_sessions = max_sessions
         self._slots: OrderedDict[SessionKey, _Slot] = OrderedDict()
@@ -187,6 +189,8 @@ class Folds:
             if found.gap:
                 self._forget()
             for change in found.changes:
+                for listener in self.on_change:
+                    listener(change.key)
                 slot = self._slots.get(change.key)
                 if slot:
                     slot.end = max(slot.end, change.seq)

@@ -19,10 +19,11 @@ from modegate.core.ids import DEFAULT_MODE, ModeId, SessionId, SessionKey
 from modegate.core.keeping import known
 from modegate.core.levels import follows
 from modegate.core.policy import Policy
-from modegate.core.standing import MAX_CHAIN, Standing, derived_start, stand, tightest
+from modegate.core.standing import MAX_CHAIN, Standing, stand, tightest
 from modegate.server.clock import Clock
 from modegate.server.eventlog import EventLog, Listed, Seen
 from modegate.server.folds import Folds
+from modegate.server.kin import Kin
 from modegate.server.recorder import Recorder
 
 DAY_MS = 24 * 60 * 60 * 1000
@@ -44,6 +45,7 @@ class Sessions:
         self._folds = folds
         self._recorder = recorder
         self._clock = clock
+        self._kin = Kin(eventlog, folds, clock)
         self._seen: OrderedDict[SessionKey, None] = OrderedDict()
         self._gaps = folds.gaps
 
@@ -139,15 +141,11 @@ class Sessions:
         initial = policy.sessions.initial(found.key.tenant)
         if not found.derived:
             return initial
-        start = tightest(policy, [initial, await self._kins_mode(found, policy)])
+        kin = await self._kin.start(found.key.tenant, found.agent, policy)
+        start = tightest(policy, [initial, kin])
         if start != initial:
             log.warning("derived session %s begins in %s, as others of its agent", found.key, start)
         return start
-
-    async def _kins_mode(self, found: Identified, policy: Policy) -> ModeId:
-        now = self._clock.now_ms()
-        kin = await self._log.derived_kin(found.key.tenant, found.agent, now - DAY_MS)
-        return derived_start(policy, [await self._folds.state(one) for one in kin], now)
 
     def _began(self, key: SessionKey) -> bool:
         """Tell whether the session is known to have begun in default, unless its log says otherwise."""
