@@ -73,6 +73,8 @@ class Gathered:
     """Other calls that some client could take for the same one."""
     split: bool = False
     """Some client could see only a part of its arguments."""
+    again: bool = False
+    """Some client could take a later piece of it for the beginning of another call."""
     odd: str = ""
     """Why the call cannot be read, if so."""
     ran: bool = False
@@ -137,9 +139,14 @@ class Gathered:
         return [call for call in self.shared if call.released]
 
     @property
+    def mixed(self) -> bool:
+        """Whether its arguments are not surely those that stand here."""
+        return bool(self._glued()) or self.split or len(self.places) > 1
+
+    @property
     def ambiguous(self) -> bool:
         """Whether some client sees other arguments than those that stand here."""
-        return bool(self._glued()) or self.split or len(self.places) > 1
+        return self.mixed or self.again
 
     @property
     def broken(self) -> bool:

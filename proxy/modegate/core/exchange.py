@@ -459,6 +459,8 @@ class Exchange:
         if self._answer.doubt is not None or self._answer.to_judge():
             # Out goes what is ready; the calls wait for what the session stands under now.
             return [*effects, ReadState()]
+        if self._answer.failed:
+            return [*effects, *self._upstream_error()]
         if self._answer.complete:
             return [*effects, *self._complete()]
         if self._answer.cut:
@@ -495,6 +497,14 @@ class Exchange:
     def _log(self, *, durable: bool) -> list[Effect]:
         events, self._events = tuple(self._events), []
         return [Append(events, durable=durable)] if events else []
+
+    def _upstream_error(self) -> list[Effect]:
+        """End with the error that the upstream gave in its answer, and with nothing behind it."""
+        if self._closing.hops:
+            return self._give_up()
+        if isinstance(self._answer, WholeHop):
+            return self._ended("upstream_error", self._closing.end((), self._writer))
+        return [*self._log(durable=False), StopUpstream(), *self._finish("upstream_error")]
 
     def _give_up(self) -> list[Effect]:
         """End an answer of which a later hop failed: text is out, so an error would be sent again."""

@@ -90,7 +90,8 @@ def _exit_ruling(
         return refuse("this mode cannot be left by it now")
     if ended:
         return refuse("the answer was cut short, so that nothing could follow its approval")
-    if len(readings) > 1 or call.ambiguous:
+    # Ours is answered here, so no client makes another call of it.
+    if len(readings) > 1 or (call.ambiguous if offer.native else call.mixed):
         return refuse("it is mixed with another call")
     if call.tangled:
         return refuse("its arguments could be read in different ways")

@@ -33,6 +33,8 @@ class Hold:
         """Finishes and what follows them, in order."""
         self.done: Part | None = None
         """The end of the answer, once it is reached."""
+        self.failed = False
+        """That end is an error of the upstream."""
 
     def take(self, parts: Iterable[Part]) -> None:
         """Take what the reader gave."""
@@ -84,10 +86,7 @@ class Hold:
 
     def _pass(self, part: Part, out: list[Part]) -> None:
         if part.kind is Kind.LIVE:
-            if self._waits(part):
-                self._hold(part)
-            else:
-                out.append(part)
+            (self._hold if self._waits(part) else out.append)(part)
         elif part.kind is Kind.CALL:
             # Pieces that came after their verdict go nowhere.
             if not all(call.released is False for call in part.calls):
@@ -102,13 +101,24 @@ class Hold:
                 self._put_off(part)
             else:
                 out.append(part)
-        elif part.kind is Kind.TAIL and self.deferred:
-            self._put_off(part)
         elif part.kind is Kind.TAIL:
-            out.append(part)
+            (self._put_off if self.deferred else out.append)(part)
         else:
+            self._end(part, out)
+
+    def _end(self, part: Part, out: list[Part]) -> None:
+        self.done = part
+        if part.kind is Kind.DONE:
             self._release(None, out)
-            self.done = part
+            return
+        # What is held of an answer that failed goes nowhere, and nobody is asked about it.
+        for choice in self.reader.choices.values():
+            for call in choice.calls:
+                call.released = bool(call.released)
+        self._held, self.deferred, self.size = [], [], 0
+        self._queue.clear()
+        self.failed = True
+        out.append(part)
 
     def _waits(self, part: Part) -> bool:
         if self.reader.ordered:

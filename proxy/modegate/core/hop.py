@@ -19,7 +19,14 @@ from modegate.core.dialects.base import (
     StreamWriter,
     WholeAnswer,
 )
-from modegate.core.errors import AnswerUnreadable, ModegateError, Tightened, TooLarge, bare
+from modegate.core.errors import (
+    AnswerUnreadable,
+    ModegateError,
+    Tightened,
+    TooLarge,
+    UpstreamFailed,
+    bare,
+)
 from modegate.core.hold import Hold, over
 from modegate.core.policy import Limits
 from modegate.core.sse import Frame, FrameReader
@@ -63,6 +70,11 @@ class HopAnswer(Protocol):
 
     doubt: ModegateError | None
     """The same of a lenient one: it may pass unread (`give_in`) if there is still no mode that forbids it."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the upstream says that its answer failed."""
+        ...
 
     @property
     def cut(self) -> bool:
@@ -145,6 +157,11 @@ class StreamedHop:
     def complete(self) -> bool:
         """Whether the end was reached, of the answer or of bytes that finished every choice."""
         return self.hold.done is not None or (self._ended and (self._raw or self._finished()))
+
+    @property
+    def failed(self) -> bool:
+        """Whether it ended with an error of the upstream."""
+        return self.hold.failed
 
     @property
     def cut(self) -> bool:
@@ -246,6 +263,8 @@ class StreamedHop:
             while not self._stops() and (frame := self._next_frame()) is not None:
                 _check(frame)
                 new = self._reader.read(frame if self._lenient else frame.checked())
+                if self._lenient and new[0].kind is Kind.ERROR:
+                    raise UpstreamFailed("the upstream says that its answer failed")
                 self._writer.seen(new[0])
                 if self.torn:
                     out.append(self._mend(new))
@@ -369,6 +388,11 @@ class WholeHop:
         return 0
 
     @property
+    def failed(self) -> bool:
+        """Whether the upstream says that it failed."""
+        return self.answer is not None and self.answer.failed
+
+    @property
     def complete(self) -> bool:
         """Whether it was read and every call has its verdict."""
         return self.answer is not None and not self.to_judge()
@@ -409,6 +433,8 @@ class WholeHop:
         answer = self._dialect.read_whole(body)
         if sum(_held(call) for one in answer.choices.values() for call in one.calls) > self._held:
             raise over(self._held)
+        if self._lenient and answer.failed:
+            raise UpstreamFailed("the upstream says that its answer failed")
         self.answer = answer
 
     def give_in(self) -> None:
@@ -435,6 +461,7 @@ def _held(call: Gathered) -> int:
 class _Unread:
     """A body that nobody can read."""
 
+    failed = False
     usage: Mapping[str, Any] | None = None
 
     def __init__(self, body: bytes) -> None:

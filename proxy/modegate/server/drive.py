@@ -107,6 +107,7 @@ class Drive:
     async def overtake(self, under_way: UnderWayAnswer, before: Standing, now: Standing) -> str:
         """Go on with a step whose answer passed raw until a person set a mode; give how it ended."""
         self._answer, self._chunks = under_way.answer, under_way.chunks
+        self._begun = under_way.passed is not None
         status, headers = under_way.answer.status, under_way.answer.headers
         return await self._live(
             self._exchange.overtake, before, now, status, headers, under_way.passed

@@ -36,6 +36,8 @@ class Kind(StrEnum):
     """What may follow a finish, such as usage."""
     DONE = "done"
     """The end of the answer."""
+    ERROR = "error"
+    """The upstream says that its answer failed: that is its end, and no call of it is one."""
 
 
 @dataclass(eq=False, slots=True)
@@ -248,6 +250,8 @@ class WholeAnswer(Protocol):
     """An answer that came as one JSON body."""
 
     usage: Mapping[str, Any] | None
+    failed: bool
+    """The upstream says that it failed, so none of its calls is one."""
 
     @property
     def choices(self) -> Mapping[int, ChoiceRead]:

@@ -5,6 +5,7 @@ Shared by the streamed form (`delta`) and the whole one (`message`).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -226,6 +227,13 @@ def finish_of(choice: dict[str, Any]) -> str | None:
     if finish is not None and not isinstance(finish, str):
         raise AnswerUnreadable("the upstream's 'finish_reason' is not a string")
     return finish or None
+
+
+def failed(value: dict[str, Any], choices: Iterable[tuple[int, dict[str, Any]]]) -> bool:
+    """Tell whether the upstream says that its answer failed: by `error`, or by why a choice ended."""
+    return bool(value.get("error")) or any(
+        choice.get("error") or choice.get("finish_reason") == "error" for _, choice in choices
+    )
 
 
 def slot(index: Any) -> int | None:

@@ -9,7 +9,7 @@ from modegate.core.calls import Gathered, share
 from modegate.core.dialects.base import ChoiceRead, Kind, Part
 from modegate.core.dialects.chat import answer, pieces
 from modegate.core.dialects.strict import exactly
-from modegate.core.errors import AnswerUnreadable
+from modegate.core.errors import AnswerUnreadable, UpstreamFailed
 from modegate.core.sse import BLANK, DONE, Frame
 
 
@@ -74,11 +74,21 @@ class ChatStreamReader:
         if isinstance(usage, dict):
             self.usage = usage
         chat.choices = answer.choices_of(value)
+        if answer.failed(value, chat.choices):
+            return self._failed(chat)
         if not chat.choices:
             return _sole(chat, Kind.TAIL if usage else Kind.LIVE)
         for at, (index, choice) in enumerate(chat.choices):
             self._read_choice(chat, index, choice, at)
         return chat.parts
+
+    def _failed(self, chat: ChatFrame) -> list[Part]:
+        if self._strictly:
+            # What the client got so far is one answer, and the hop that failed is ours.
+            raise UpstreamFailed("the upstream broke off its answer with an error")
+        for _, choice in chat.choices:
+            pieces.add_texts(ChoiceRead(), answer.body_of(choice))
+        return _sole(chat, Kind.ERROR)
 
     def _read_choice(self, frame: ChatFrame, index: int, choice: dict[str, Any], at: int) -> None:
         read = self.choices.setdefault(index, ChoiceRead())
@@ -117,7 +127,6 @@ class ChatStreamReader:
             # What was judged is what the client may see: a piece that comes later goes nowhere.
             return Gathered(index, kind, released=False)
         call = known or self._new(read, Gathered(index, "function" if kind == "tool" else kind))
-        had_id = bool(call.id)
         pieces.add_piece(call, kind, piece, exact)
         if kind == "legacy":
             routes.legacy = call
@@ -126,7 +135,9 @@ class ChatStreamReader:
                     share(call, other)
                 self._legacy.append(call)
             return call
-        call.split = call.split or (known is not None and bool(call.id) > had_id)
+        # Where a piece bears an id or a name, some clients begin a call of their own.
+        begins = bool(piece.get("id") or _piece_name(piece))
+        call.again = call.again or (known is not None and begins)
         self._route(routes, call, place, new=known is None)
         return call
 

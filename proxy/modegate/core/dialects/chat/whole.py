@@ -47,11 +47,13 @@ class ChatWhole:
         if len(choices) > answer.MAX_CALLS:
             raise AnswerUnreadable(f"the upstream sent over {answer.MAX_CALLS} choices")
         exact = answer.choices_of(exactly(body, self._value))
+        self.failed = answer.failed(self._value, choices)
         for (index, choice), (_, as_it_is) in zip(choices, exact, strict=True):
             self._read(index, choice, as_it_is)
 
     def _read(self, index: int, choice: dict[str, Any], exact: dict[str, Any]) -> None:
-        if not isinstance(choice.get(answer.body_key(choice)), dict):
+        has = isinstance(choice.get(answer.body_key(choice)), dict)
+        if not has and not self.failed:
             raise AnswerUnreadable("the upstream sent a choice without a message")
         read = self.choices.setdefault(index, ChoiceRead())
         body = answer.body_of(choice)
@@ -63,10 +65,11 @@ class ChatWhole:
             call = Gathered(index, "legacy" if kind == "legacy" else "function")
             pieces.add_piece(call, kind, piece, one)
             calls.append(call)
-        read.calls += calls
+        # Of what failed nothing is a call: it goes nowhere, and nobody is asked about it.
+        read.calls += () if self.failed else calls
         pieces.add_texts(read, body)
         read.finish = answer.finish_of(choice)
-        self._pieces.append((index, answer.body_key(choice), calls))
+        self._pieces.append((index, answer.body_key(choice) if has else "", calls))
 
     def write(
         self,
@@ -91,8 +94,10 @@ class ChatWhole:
             if member.key == "choices" and self._pieces:
                 places = elements(self._readable, member.value)
                 for place, (index, key, calls) in zip(places, self._pieces, strict=True):
-                    span = next(m.value for m in members(self._readable, place) if m.key == key)
-                    edits += self._body_edits(span, calls, texts, closing.get(index, ""))
+                    if key:
+                        found = members(self._readable, place)
+                        span = next(m.value for m in found if m.key == key)
+                        edits += self._body_edits(span, calls, texts, closing.get(index, ""))
                     if index in stop:
                         edits += self._finish_edits(place)
             elif member.key == "usage" and self.usage is not None:
@@ -101,7 +106,7 @@ class ChatWhole:
 
     def _stays(self, stop: frozenset[int]) -> bool:
         """Tell whether every call goes out and every finish is true, as in most answers."""
-        return all(
+        return not (self.failed and any(calls for _, _, calls in self._pieces)) and all(
             all(call.released for call in read.calls)
             and not (index in stop and read.finish in answer.CALL_FINISHES)
             for index, read in self.choices.items()

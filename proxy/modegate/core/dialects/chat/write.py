@@ -49,15 +49,12 @@ class ChatStreamWriter:
         self._places: dict[int, Places] = {}
         """By choice: where the calls of this hop stand."""
         self._out = FrameWriter()
-        self._failed = False
-        """The upstream has told the client that it failed."""
 
     def seen(self, part: Part) -> None:
         """Note what the answer is called, though nothing of it may go yet."""
         # A first chunk without choices (Azure's filter results) has empty places instead of an id.
         if not self._head and part.frame.value.get("choices"):
             self._head = {k: part.frame.value[k] for k in HEAD_KEYS if k in part.frame.value}
-        self._failed = self._failed or bool(part.frame.value.get("error"))
         self._out.seen(part.frame.raw)
         for one in part.frame.parts:
             for call in one.calls:
@@ -104,9 +101,7 @@ class ChatStreamWriter:
         return self._out.own(DONE)
 
     def stopped(self) -> bytes:
-        """Give an error, unless the upstream has: SDKs take a stream without `[DONE]` for a whole answer."""
-        if self._failed:
-            return b""
+        """Give an error: SDKs take a stream without `[DONE]` for a whole answer."""
         return self.error(UpstreamFailed("the upstream stopped before its answer was complete"))
 
     def error(self, error: ModegateError) -> bytes:
@@ -125,7 +120,8 @@ class ChatStreamWriter:
             call.released and self._new_index(call) is None for part in parts for call in part.calls
         )
         edits: list[Edit] = []
-        if not whole or self._hop or any(part.stop for part in parts):
+        changed = self._hop or any(part.stop or part.kind is Kind.ERROR for part in parts)
+        if changed or not whole:
             edits = self._edits(frame, parts)
         self._note(frame)
         if not edits:
@@ -154,7 +150,7 @@ class ChatStreamWriter:
         places = elements(data, spans[0])
         gone: set[int] = set()
         for position, (index, choice) in enumerate(frame.choices):
-            mine = [part for part in parts if part.choice == index]
+            mine = [part for part in parts if part.choice == index or part.kind is Kind.ERROR]
             if not mine:
                 gone.add(position)
                 continue
@@ -188,10 +184,10 @@ class ChatStreamWriter:
         edits: list[Edit] = []
         for member in found:
             if member.key == "finish_reason" and choice.get("finish_reason"):
-                if Kind.FINISH not in kinds:
+                if not kinds & {Kind.FINISH, Kind.ERROR}:
                     edits.append(Edit(*member.value, b"null"))
                 elif (
-                    any(part.stop for part in parts)
+                    any(part.stop or part.kind is Kind.ERROR for part in parts)
                     and choice["finish_reason"] in answer.CALL_FINISHES
                 ):
                     edits.append(Edit(*member.value, b'"stop"'))
@@ -205,7 +201,7 @@ class ChatStreamWriter:
         found = members(data, span)
         calls = [call for part in parts if part.kind is Kind.CALL for call in part.calls]
         drop = set() if calls else set(answer.CALL_KEYS)
-        live = any(part.kind is Kind.LIVE for part in parts)
+        live = any(part.kind in (Kind.LIVE, Kind.ERROR) for part in parts)
         if not live and len(parts) < len(parts[0].frame.parts):
             # What is not a call has gone with the live part, or is empty.
             drop |= {m.key for m in found if m.key not in answer.CALL_KEYS} - {"role"}

@@ -246,7 +246,7 @@ class MessagesStreamReader:
             error = value.get("error")
             why = error.get("message") if isinstance(error, dict) else None
             raise UpstreamFailed(f"the upstream broke off its answer: {str(why)[:300]}")
-        return _part(frame, Kind.TAIL)
+        return _part(frame, Kind.ERROR)
 
     def _blocks_part(self, frame: MessagesFrame, block: Block) -> list[Part]:
         if block.call is None:

@@ -38,6 +38,7 @@ class MessagesWhole:
         value = answer.parse_message(body)
         usage = value.get("usage")
         self.usage: Mapping[str, Any] | None = usage if isinstance(usage, dict) else None
+        self.failed = value.get("type") == "error"
         self.choices: dict[int, MessageRead] = {}
         self._top = members(self._readable)
         self._places: list[Span] = []
@@ -46,6 +47,9 @@ class MessagesWhole:
             self._places = elements(self._readable, _member(self._top, "content").value)
             for place, start in zip(self._places, answer.blocks_of(value), strict=True):
                 self._block(place, start)
+            if self.failed:
+                # Of what failed nothing is a call: it goes nowhere, and nobody is asked about it.
+                self._read.calls.clear()
 
     def _block(self, place: Span, start: dict[str, Any]) -> None:
         block = begin(start, self._read)

@@ -34,7 +34,6 @@ class MessagesStreamWriter:
         """The place of the block that comes next."""
         self._open = False
         """The client has the beginning of the block before that, and not its end."""
-        self._failed = False
         self._out = FrameWriter()
 
     def seen(self, part: Part) -> None:
@@ -61,9 +60,6 @@ class MessagesStreamWriter:
             case "message_delta":
                 edits = self._finish_edits(frame, stop=part.kind is Kind.FINISH and part.stop)
                 return self._edited(frame, edits)
-            case "error":
-                self._failed = True
-                return self._out.passed(frame.raw)
             case _:
                 return self._out.passed(frame.raw)
 
@@ -149,9 +145,7 @@ class MessagesStreamWriter:
         return closing + self._event({"type": "message_stop"})
 
     def stopped(self) -> bytes:
-        """Give an error, unless the upstream has: clients would wait for the end of the message."""
-        if self._failed:
-            return b""
+        """Give an error: clients would wait for the end of the message."""
         return self.error(UpstreamFailed("the upstream stopped before its answer was complete"))
 
     def error(self, error: ModegateError) -> bytes:

@@ -43,6 +43,7 @@ class ResponsesWhole:
         self._read.head(self._value)
         if "item" in self._value or "response" in self._value:
             raise AnswerUnreadable("the upstream sent an event in the place of an answer")
+        self.failed = self._value.get("status") == "failed"
         items = answer.items_of(self._value)
         span = value_of(body, "output")
         self._span = span if items else None
@@ -51,6 +52,9 @@ class ResponsesWhole:
         for place, item, as_it_is in zip(places, items, exact, strict=True):
             self._take(item, as_it_is, body[place.start : place.end])
         self._read.finish = answer.text_in(self._value, "status") or None
+        if self.failed:
+            # Of what failed nothing is a call: it goes nowhere, and nobody is asked about it.
+            self._read.calls.clear()
 
     def _take(self, item: dict[str, Any], exact: dict[str, Any], raw: bytes) -> None:
         if self._history and item.get("type") == "message":

@@ -130,6 +130,7 @@ def check(got: Got) -> None:
         "answer_unreadable",
         "cut",
         "later_hop_failed",
+        "upstream_error",
         "too_large",
     )
     for client in CLIENTS.values():

@@ -1,0 +1,82 @@
+"""A call of which a later piece bears an id or a name again: some clients begin another call there.
+
+The first of the two then has no arguments, or half of them. Found by the differential test.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from modegate.core.ids import DEFAULT_MODE
+from modegate.core.policy import Condition, Exit, ExitOption, When
+from modegate.core.policy import Effect as RuleEffect
+from support.playbook import (
+    Session,
+    bytewise,
+    mode,
+    piece,
+    policy,
+    read_stream,
+    request,
+    rule,
+    stream,
+)
+
+VIEW = rule("edit", When({"command": Condition(equals="view")}, others_any=True))
+RULES = policy(
+    mode(
+        "plan",
+        "read",
+        VIEW,
+        rule("fetch", effect=RuleEffect.ASK),
+        exit=Exit((ExitOption("go", DEFAULT_MODE),)),
+    )
+)
+ASKED = request("read", "edit", "fetch", "exit_plan_mode", stream=True)
+AGAIN: dict[str, dict[str, Any]] = {
+    "id": {"id": "c"},
+    "name": {"name": True},
+    "both": {"id": "c", "name": True},
+    "neither": {},
+}
+
+
+def body(tool: str, again: str, arguments: str) -> bytes:
+    """Give a call in two pieces, of which the second repeats something."""
+    begin = {"index": 0, "id": "c", "type": "function", "function": {"name": tool, "arguments": ""}}
+    more = dict(AGAIN[again])
+    name = {"name": tool} if more.pop("name", False) else {}
+    return stream(piece(**begin), piece(index=0, **more, function={**name, "arguments": arguments}))
+
+
+@pytest.mark.parametrize("again", AGAIN)
+def test_no_condition_holds_for_a_call_that_is_begun_again(again: str) -> None:
+    for cut in (bytewise, lambda all_: [all_]):
+        got = Session(rules=RULES).step(
+            ASKED, [body("edit", again, '{"command": "view"}')], cut=cut
+        )
+        (choice,) = read_stream(got.body).values()
+        assert bool(choice["calls"]) is (again == "neither")
+
+
+@pytest.mark.parametrize("again", AGAIN)
+def test_what_is_allowed_with_any_arguments_goes(again: str) -> None:
+    sent = body("read", again, "{}")
+    assert Session(rules=RULES).step(ASKED, [sent]).body == sent
+
+
+@pytest.mark.parametrize("again", AGAIN)
+def test_a_person_is_asked_about_a_plan_all_the_same(again: str) -> None:
+    """No client sees that call, and some servers say the id in each piece."""
+    got = Session(rules=RULES).step(ASKED, [body("exit_plan_mode", again, '{"plan": "p"}')])
+    assert [asked.text for asked in got.asked][:1] == ["p"]
+
+
+@pytest.mark.parametrize("again", AGAIN)
+def test_what_a_person_allowed_goes_only_if_it_is_all_that_runs(again: str) -> None:
+    session = Session(rules=RULES)
+    session.person = lambda asked: session.settle(asked, "allow_once")
+    got = session.step(ASKED, [body("fetch", again, '{"url": "u"}')])
+    assert (b'"name": "fetch"' in got.body) is (again == "neither")
