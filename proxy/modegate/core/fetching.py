@@ -12,12 +12,15 @@ from typing import Any, Protocol
 
 import msgspec
 
+from modegate.core.dialects.base import Dialect
 from modegate.core.errors import EndpointNotGated
 from modegate.core.events import AnswerMapped
 from modegate.core.gate import Gate, Offer
 from modegate.core.ids import StepId
 from modegate.core.keeping import known
 from modegate.core.standing import Standing
+from modegate.core.text_calls import TextCalls
+from modegate.core.text_gate import TextGate
 
 _PATH = re.compile(rb"(?P<base>.*/responses/)(?P<id>[A-Za-z0-9_-]+)(?P<rest>/[a-z_]+)?/?")
 _WHOLE = frozenset({b"", b"stream=false"})
@@ -90,6 +93,25 @@ def plan(path: bytes, query: bytes, standing: Standing) -> Fetch | None:
 
 def _parts(query: bytes) -> list[bytes]:
     return [part for part in query.lower().split(b"&") if part not in _WHOLE]
+
+
+def reworded(step: StepId, body: bytes, dialect: Dialect, standing: Standing) -> bytes:
+    """Give a stored answer without calls in its plain text, where a mode says that those are refused.
+
+    Which agent asks is not known here, so that nothing else counts.
+
+    Raises:
+        AnswerUnreadable: it cannot be read with no doubt left.
+    """
+    if all(force.mode.text_calls != "refuse" for force in standing.forces):
+        return body
+    texts = TextGate(dialect, TextCalls(frozenset()), {}, len(body))
+    texts.whole(body)
+    calls = texts.to_judge()
+    Gate(step, frozenset()).judge(calls, Offer(standing, (), frozenset()), standing)
+    for call in calls:
+        call.released = bool(call.released)
+    return texts.body()
 
 
 def judge(step: StepId, fetched: Fetched, fetch: Fetch, standing: Standing) -> bytes:

@@ -171,7 +171,8 @@ class StreamedHop:
     @property
     def kept(self) -> int:
         """Bytes of a frame that has not ended, and of what is held back."""
-        return self._frames.waiting + self.hold.size
+        texts = self._texts.size if self._texts is not None else 0
+        return self._frames.waiting + self.hold.size + texts
 
     @property
     def unread(self) -> int:

@@ -123,7 +123,8 @@ class TextGate:
         self._limit = limit
         self._streams: dict[int, _Stream] = {}
         self._queue: deque[_Held] = deque()
-        self._size = 0
+        self.size = 0
+        """Bytes that are held back."""
         self._found: list[Gathered] = []
         self._kept = 0
 
@@ -145,8 +146,8 @@ class TextGate:
         """Take a frame of a stream."""
         held = _Held(frame.checked())
         self._queue.append(held)
-        self._size += len(frame.raw)
-        if self._size > self._limit:
+        self.size += len(frame.raw)
+        if self.size > self._limit:
             text = f"over {self._limit} bytes of the answer are held back (limits.held)"
             held.failure = TooLarge(text)
         data = frame.data.strip() if frame.data is not None else b""
@@ -172,7 +173,7 @@ class TextGate:
     def passed(self) -> list[Gathered]:
         """Take that the client has got all frames so far; give the calls that it has whole."""
         self._queue.clear()
-        self._size = 0
+        self.size = 0
         return self.to_judge()
 
     def ready(self) -> Iterator[Frame]:
@@ -186,7 +187,7 @@ class TextGate:
             if held.failure is not None:
                 raise held.failure
             self._queue.popleft()
-            self._size -= len(held.frame.raw)
+            self.size -= len(held.frame.raw)
             yield _rewritten(held.frame, held.changes())
 
     def whole(self, body: bytes) -> None:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from starlette.types import Send
 
 from modegate.core import headers as lines
+from modegate.core.dialects.responses.dialect import ResponsesDialect
 from modegate.core.dialects.responses.fetched import FetchedItems, FetchedResponse
 from modegate.core.encoding import BadEncoding, UnknownEncoding, decoder
 from modegate.core.errors import AnswerUnreadable, TooLarge
-from modegate.core.fetching import Fetch, judge
+from modegate.core.fetching import Fetch, judge, reworded
 from modegate.core.ids import StepId
 from modegate.core.standing import Standing
 from modegate.server.memory import Share
@@ -60,8 +61,10 @@ async def fetch(
 
 def _allowed(body: bytes, what: tuple[StepId, Fetch, Standing]) -> bytes:
     step, planned, standing = what
-    read = FetchedItems if planned.asked else FetchedResponse
-    return judge(step, read(body), planned, standing)
+    if planned.asked:
+        return judge(step, FetchedItems(body), planned, standing)
+    body = reworded(step, body, ResponsesDialect(), standing)
+    return judge(step, FetchedResponse(body), planned, standing)
 
 
 async def _whole(answer: UpstreamAnswer, limit: int, room: Room) -> bytes:

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from modegate.core.dialects.responses.dialect import ResponsesDialect
 from modegate.core.dialects.responses.fetched import FetchedItems, FetchedResponse
 from modegate.core.endpoints import Kind, classify
 from modegate.core.errors import AnswerUnreadable, EndpointNotGated
-from modegate.core.fetching import judge, plan
+from modegate.core.fetching import judge, plan, reworded
 from modegate.core.ids import DEFAULT_MODE, StepId
 from modegate.core.policy import Effect
 from support.playbook import Session, mode, policy, rule
@@ -121,6 +122,24 @@ def test_what_a_person_would_be_asked_about_is_not_shown() -> None:
 
     rules = policy(mode("plan", "grep", rule("read", effect=Effect.ASK)))
     assert fetched(given(answer(GREP), rules=rules), READ, GREP)["output"] == [GREP]
+
+
+@pytest.mark.parametrize(("text_calls", "shown"), [("refuse", False), ("pass", True), (None, True)])
+def test_h4_calls_in_its_text_are_not_shown_where_a_mode_says_so(
+    text_calls: Any, shown: bool
+) -> None:
+    text = 'So {"name": "write", "arguments": {"path": "S3CRET"}}, {"name": "read", "input": {}}.'
+    body = json.dumps(
+        {
+            "id": "r",
+            "output": [{"type": "message", "content": [{"type": "output_text", "text": text}]}],
+        }
+    ).encode()
+    standing = Session(rules=policy(mode("plan", "read", text_calls=text_calls))).standing()
+    told = reworded(StepId("a" * 20), body, ResponsesDialect(), standing).decode()
+    assert ("S3CRET" in told) is shown
+    assert ("stood here in plain text" in told) is not shown
+    assert '\\"read\\", \\"input\\": {}}.' in told
 
 
 def test_a_deleted_answer_is_told_under_the_clients_id() -> None:
