@@ -92,7 +92,7 @@ class Asking:
 
     def restore(self, stored: Mapping[str, bytes]) -> None:
         """Put back what is still stored, and the notices."""
-        found = transcript.complete(self._found, stored)
+        found = transcript.complete(self._found, stored, self._request.call_ids)
         lost = transcript.lost(self._found, found)
         if lost and isinstance(self._dialect, transcript.Forgets):
             body = self._dialect.forget(self._request, found, self._placed, lost)

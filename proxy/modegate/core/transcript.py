@@ -6,14 +6,17 @@ it. A history that was edited or compacted there no longer matches, and then not
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
+
+import msgspec
 
 from modegate.core.calls import digest
 from modegate.core.dialects.base import ChoiceRead, Item
 from modegate.core.events import Segment, TurnWithheld, WithheldHop
 from modegate.core.ids import StepId
+from modegate.core.spans import quote
 
 MAX_BLOB = 256 * 1024
 """Bytes kept of one hop. A larger one is not stored, and then nothing of its answer is put back."""
@@ -99,11 +102,39 @@ class Forgets(Protocol):
         ...
 
 
-def complete(found: Mapping[int, TurnWithheld], blobs: Mapping[str, bytes]) -> Found:
-    """Give what can be put back: turns of which every stored body is still there."""
+def complete(
+    found: Mapping[int, TurnWithheld], blobs: Mapping[str, bytes], taken: Set[str] = frozenset()
+) -> Found:
+    """Give what can be put back: turns of which every stored body is still there.
+
+    `taken` are ids of the client's own calls, which no withheld call may bear beside them.
+    """
     ready: Found = {}
     for index, turn in found.items():
         needed = [hop.blob for hop in turn.hops if hop.blob]
         if needed and all(ref in blobs for ref in needed):
-            ready[index] = ([hop.segments for hop in turn.hops], [blobs[ref] for ref in needed])
+            bodies = [_apart(blobs[ref], ref, taken) for ref in needed]
+            ready[index] = ([hop.segments for hop in turn.hops], bodies)
     return ready
+
+
+def _apart(blob: bytes, ref: str, taken: Set[str]) -> bytes:
+    """Give withheld calls other ids where the client got a call of the same one later (S5).
+
+    The provider would refuse this request and each later one. What is signed is not decoded, and the same
+    body gets the same ids each time.
+    """
+    for name in sorted(taken & set(_ids(msgspec.json.decode(blob)))) if taken else ():
+        new = f"{name[:20]}_{digest(ref + name)[:12]}"
+        blob = blob.replace(quote(name), quote(new))
+    return blob
+
+
+def _ids(value: Any) -> Iterator[str]:
+    """Give what could be the id of a call in a stored body."""
+    if isinstance(value, dict):
+        yield from (value[key] for key in ("id", "call_id") if isinstance(value.get(key), str))
+        value = list(value.values())
+    if isinstance(value, list):
+        for one in value:
+            yield from _ids(one)
