@@ -337,15 +337,16 @@ def test_h11_an_index_of_the_other_apis(index: Any) -> None:
     assert_nothing_arrives(messages.session(RULES).step(asked, [frames]))
 
 
-def test_h3_an_event_with_arguments_under_two_keys() -> None:
-    for more in ({"input": GOOD}, {"arguments": GOOD}, {"delta": GOOD, "input": GOOD}):
-        events = responses.events(responses.call("edit", EVIL))
-        for event in events:
-            if event["type"].endswith("arguments.delta"):
-                event |= more
-        asked = {**APIS["responses"][3], "stream": True}
-        got = responses.session(rules=RULES).step(asked, [responses.stream(events)])
-        assert_nothing_arrives(got)
+@pytest.mark.parametrize("kind", ["arguments.delta", "arguments.done"])
+@pytest.mark.parametrize("key", ["arguments", "input", "delta", "args"])
+def test_h3_an_event_with_arguments_under_two_keys(kind: str, key: str) -> None:
+    events = responses.events(responses.call("read", GOOD))
+    for event in events:
+        if event["type"].endswith(kind):
+            event |= {key: EVIL}
+    asked = {**APIS["responses"][3], "stream": True}
+    got = responses.session(rules=RULES).step(asked, [responses.stream(events)])
+    assert_nothing_arrives(got)
 
 
 def test_h2_a_piece_with_arguments_under_two_keys() -> None:

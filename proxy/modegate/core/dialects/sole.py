@@ -28,6 +28,7 @@ SOURCES = frozenset(
             "command",
             "commands",
             "custom",
+            "delta",
             "function",
             "function_args",
             "function_arguments",

@@ -16,18 +16,8 @@ PIECES = {
     "mcp_call": ("response.mcp_call_arguments", "arguments"),
 }
 """For a type of item: how the events of its arguments begin, and under which key they stand whole."""
-_OWN = frozenset(
-    {
-        "type",
-        "item_id",
-        "output_index",
-        "sequence_number",
-        "delta",
-        "name",
-        "command",
-        "obfuscation",
-    }
-)
+_OWN = frozenset({"type", "item_id", "output_index", "sequence_number", "name", "command"})
+_PIECE = _OWN | {"delta"}
 COMMAND = "response.shell_call_command."
 
 
@@ -47,7 +37,8 @@ class Forms:
     def add(self, kind: str, value: dict[str, Any]) -> None:
         """Take an event between its begin and its end, with halves of characters as they are."""
         begins, key = PIECES.get(self._call.type, ("", ""))
-        self._call.odd = self._call.odd or second(value, _OWN | {key}, beside=None)
+        own = _PIECE if kind.endswith(".delta") else _OWN | {key}
+        self._call.odd = self._call.odd or second(value, own, beside=None)
         if begins and kind == f"{begins}.delta":
             self._pieces.append(answer.text_in(value, "delta"))
         elif begins and kind == f"{begins}.done":
