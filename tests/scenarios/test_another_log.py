@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -19,14 +20,11 @@ from support.faults import ENDED, PATHS, TEXT, WRITE, Sight, answering, ask, ask
 from support.raw_upstream import RawUpstream
 from support.redis_server import RedisServer, redis_server
 from support.running import (
-    POLICIES,
     TOKEN,
     Running,
     client,
     exchange,
-    policies_file,
     post,
-    process,
     running,
 )
 from support.speeches import SPEECHES
@@ -66,6 +64,12 @@ async def adopt(proxy: Running, *more: str) -> subprocess.CompletedProcess[str]:
         subprocess.run, command, capture_output=True, text=True, stdin=subprocess.DEVNULL,
         env={"MODEGATE_CONTROL_TOKEN": TOKEN, "PATH": "/usr/bin:/bin"},
     )  # fmt: skip
+
+
+def remove(folder: Path) -> None:
+    """Delete a SQLite log."""
+    for file in folder.glob("log.db*"):
+        file.unlink()
 
 
 async def held(proxy: Running, session: str = "s") -> Sight:
@@ -114,8 +118,7 @@ async def test_o1_a_sqlite_file_that_was_deleted_between_runs(tmp_path: Path) ->
     async with RawUpstream(DENIED) as up:
         async with running(tmp_path, up.base_url) as proxy:
             await proxy.set_mode("plan")
-        for file in (tmp_path / "state").glob("log.db*"):
-            file.unlink()
+        remove(tmp_path / "state")
         async with running(tmp_path, up.base_url) as proxy:
             await refused(proxy)
             assert (await adopt(proxy, "--yes")).returncode == 0
@@ -182,18 +185,17 @@ async def test_o1_a_redis_that_starts_empty_beside_its_dump(tmp_path: Path) -> N
 
 
 async def test_o1_workers_share_what_was_adopted(tmp_path: Path) -> None:
-    policies_file(tmp_path, POLICIES)
+    """Processes of one state folder need one word of the operator."""
     async with RawUpstream(DENIED) as up:
-        with process(tmp_path, up.base_url, "--workers", "2") as made:
-            await made.running.set_mode("plan")
-        for file in (tmp_path / "state").glob("log.db*"):
-            file.unlink()
-        with process(tmp_path, up.base_url, "--workers", "2") as made:
-            for _ in range(4):
-                assert (await ask(made.running, SPEECH, "s")).status == 503
-            assert (await adopt(made.running, "--yes")).returncode == 0
-            for _ in range(8):
-                assert (await ask(made.running, SPEECH, "s")).status == 200
+        async with running(tmp_path, up.base_url) as proxy:
+            await proxy.set_mode("plan")
+        remove(tmp_path / "state")
+        async with running(tmp_path, up.base_url) as one, running(tmp_path, up.base_url) as other:
+            for proxy in (one, other):
+                await refused(proxy)
+            assert (await adopt(one, "--yes")).returncode == 0
+            for proxy in (one, other):
+                assert (await ask(proxy, SPEECH, "s")).status == 200
 
 
 @pytest.mark.parametrize(
@@ -292,3 +294,38 @@ async def test_s9_the_words_of_redis_are_for_the_operator(
         assert str(server.port).encode() not in shown
         assert b"Connection" not in shown
     assert str(server.port) in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["embedded", "redis"])
+async def test_o1_an_older_copy_of_the_same_log(tmp_path: Path, kind: str) -> None:
+    """It is told by where it ends, since what it is called is the same."""
+    folder = tmp_path / "redis"
+    folder.mkdir()
+    file, copy = tmp_path / "log.db", tmp_path / "copy.db"
+    with redis_server(folder) as server:
+        log = server.url if kind == "redis" else f"sqlite:{file}"
+        async with RawUpstream(DENIED) as up:
+            async with running(tmp_path, up.base_url, log=log) as proxy:
+                await proxy.set_mode("review", "before")
+                if kind == "redis":
+                    await admin(server, "SAVE")
+                else:
+                    with closing(sqlite3.connect(file)) as db, closing(sqlite3.connect(copy)) as to:
+                        db.backup(to)
+                await proxy.set_mode("plan")
+                await held(proxy)
+            async with running(tmp_path, up.base_url, log=log) as proxy:
+                await held(proxy)  # a restart alone is none of it
+            if kind == "redis":
+                server.kill()
+                server.start()
+            else:
+                remove(tmp_path)
+                shutil.copy(copy, file)
+            async with running(tmp_path, up.base_url, log=log) as proxy:
+                await refused(proxy)
+                assert "older copy" in (await ready(proxy)).json()["log"]
+                assert (await adopt(proxy, "--yes")).returncode == 0
+                assert (await ask(proxy, SPEECH, "s")).status == 200
+            async with running(tmp_path, up.base_url, log=log) as proxy:
+                assert (await ask(proxy, SPEECH, "s")).status == 200

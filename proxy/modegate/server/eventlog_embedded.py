@@ -89,6 +89,7 @@ class EmbeddedLog:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="modegate-log")
         self._file = self._inode()
         self._identity = str(_one(self._reader, _IDENTITY))
+        self._home.meet(_one(self._reader, "select max(id) from feed") or 0)
         self._failures = Failures()
         self._appended = asyncio.Event()
 
@@ -182,6 +183,7 @@ class EmbeddedLog:
                     found = tuple(
                         Change(SessionKey.parse(key), Seq(seq)) for _, key, seq in rows[1:]
                     )
+                    self._home.reached(rows[-1][0])
                     return Changes(str(rows[-1][0]), found)
             end = _one(db, "select max(id) from feed")
         return Changes(str(end), (), gap=position is not None)
@@ -302,6 +304,7 @@ class EmbeddedLog:
     async def close(self) -> None:
         """Finish what is being written and let go of the file."""
         await asyncio.to_thread(self._thread.shutdown)
+        self._home.note()
         self._reader.close()
         self._writer.close()
 

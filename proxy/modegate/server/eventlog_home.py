@@ -12,11 +12,17 @@ import logging
 import os
 import secrets
 import tempfile
+import time
+from contextlib import suppress
 from pathlib import Path
 
 from modegate.core.errors import AnotherLog
 
 HOME_FILE = "log-id"
+REACHED_FILE = "log-reached"
+"""Beside it: how far the feed of the store had come when that was last noted."""
+
+NOTE_EVERY_S = 5.0
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +43,51 @@ class Home:
         self.given = given
         """What a setting says that the store must be called."""
         self._identity = given or self._read()
+        self._reached_file = self._path and self._path.with_name(REACHED_FILE)
+        self._met: int | None = None
+        self._older = False
+        self._doubted = True
+        self._last = 0
+        self._noted_at = -NOTE_EVERY_S
+
+    @property
+    def met(self) -> bool:
+        """Whether the store was asked who it is and how far it has come."""
+        return self._met is not None and self._identity is not None
+
+    def meet(self, end: int) -> None:
+        """Take how far the store's feed has come when it is first asked: an older copy is behind."""
+        self._met = end
+        self._older = end < self._reached()
+
+    def doubt(self) -> None:
+        """Note nothing of the store until it was found to be the right one again."""
+        self._doubted = True
+
+    def reached(self, end: int) -> None:
+        """Note how far the feed has come, now and then, so that an older copy is told by it."""
+        if self._doubted:
+            return
+        self._last = end
+        now = time.monotonic()
+        if now - self._noted_at >= NOTE_EVERY_S:
+            self._noted_at = now
+            self.note()
+
+    def note(self) -> None:
+        """Note it at once."""
+        if self._reached_file is None or self._doubted or self._last <= self._reached():
+            return
+        with suppress(OSError):  # it only helps
+            _write(self._reached_file, str(self._last))
+
+    def _reached(self) -> int:
+        if self._reached_file is None:
+            return 0
+        try:
+            return int(self._reached_file.read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            return 0
 
     @property
     def identity(self) -> str | None:
@@ -52,14 +103,27 @@ class Home:
         Raises:
             AnotherLog: another store is trusted, or this one has lost its identity.
         """
+        if self._older:
+            # Unless another process of the same folder has adopted it.
+            self._older = (self._met or 0) < self._reached()
+        if self._older:
+            self._doubted = True
+            raise AnotherLog(
+                _words(
+                    "it ends before what it held already: an older copy, or its last events are lost"
+                )
+            )
         if found is not None and found == self._identity:
+            self._doubted = False
             return True
+        self._doubted = True
         if self.given is None:
             # Another process of the same folder may have adopted it, or have been the first.
             self._take(self._read() or self._identity)
         if self._identity is None:
             return False
         if found == self._identity:
+            self._doubted = False
             return True
         what = f"another one ({found})" if found else "empty, or has lost what it was called"
         raise AnotherLog(
@@ -77,10 +141,12 @@ class Home:
                 f"the event log is {identity}, and MODEGATE_LOG_ID says {self.given}: change the setting"
             )
         self._take(identity)
-        if self._path is None:
+        self._older = self._doubted = False
+        if self._path is None or self._reached_file is None:
             return
         try:
             _write(self._path, identity)
+            _write(self._reached_file, str(self._met or 0))
         except OSError as error:
             logger.warning(
                 "the identity of the event log, %s, cannot be kept in %s (%s): after a restart another or an "

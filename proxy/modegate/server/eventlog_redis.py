@@ -177,12 +177,23 @@ class RedisLog:
 
     async def _settle(self) -> None:
         """Trust the store that is met first, if none is trusted yet; one that has no identity gets one."""
-        if self._home.identity is not None:
+        if self._home.met:
             return
         async with self._settling:
+            if self._home.met:
+                return
+            self._home.meet(await self._end())
             found = await self._writer.hget(STORE, "id")
-            if not self._home.is_ours(found.decode() if found else None):
+            try:
+                ours = self._home.is_ours(found.decode() if found else None)
+            except AnotherLog:
+                return  # the read itself tells of it
+            if not ours:
                 self._home.keep((await self._claim([STORE], [new_identity()])).decode())
+
+    async def _end(self) -> int:
+        last = await self._reader.xrevrange(FEED, count=1)
+        return _place(last[0][0]) if last else 0
 
     async def _require(self, identity: bytes | None, *, whole: bool) -> None:
         """Check that what was read is of the store that is trusted, and that nothing of it was lost.
@@ -236,7 +247,9 @@ class RedisLog:
                 and len(rows) < FEED_PAGE
                 and int(connection) == self._clients.feed_connects
             ):
+                self._home.reached(_place(rows[-1][0]))
                 return Changes(self._position(rows[-1][0]), _feed_changes(rows[1:]))
+            self._home.doubt()
         end = await feed.xrevrange(FEED, count=1)
         # A feed without any entry gets one of no session, so that a position always names one.
         last = end[0][0] if end else await feed.xadd(FEED, {"k": ""})
@@ -403,6 +416,7 @@ class RedisLog:
         with self._reported("written"):
             wanted = self._home.given or new_identity()
             identity: str = (await self._claim([STORE], [wanted])).decode()
+            self._home.meet(await self._end())
             if before not in (None, identity):
                 await self._writer.hset(STORE, instead_of(before), 1)
             self._home.keep(identity)
@@ -435,6 +449,7 @@ class RedisLog:
 
     async def close(self) -> None:
         """Close all connections."""
+        self._home.note()
         await self._clients.close()
 
     @contextmanager
@@ -452,6 +467,12 @@ class RedisLog:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise asyncio.CancelledError
+
+
+def _place(stream_id: bytes) -> int:
+    """Give a number that grows with the ids of a stream."""
+    milliseconds, _, number = stream_id.partition(b"-")
+    return (int(milliseconds) << 20) + min(int(number), (1 << 20) - 1)
 
 
 def _seq(stream_id: bytes) -> Seq:
