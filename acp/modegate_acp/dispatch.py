@@ -1,10 +1,12 @@
 """What a client's message asks for: a typed command, or the error that it is answered with. Pure.
 
-Parameters are read by their own names only; `_meta` is looked at for `modegate/seq` and nothing else.
+Parameters are read by their own names only; `_meta` is looked at for `modegate/seq` and, in a new session,
+`modegate/session`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +32,13 @@ MODE_OPTION = "mode"
 SEEN = "modegate/seq"
 """Where `_meta` of a request says which seq of the session its sender has seen."""
 
+NAMED = "modegate/session"
+"""Where `_meta` of `session/new` says which id the session is to have."""
+
 MAX_CWD = 4096
+
+_ABSOLUTE = re.compile(r"/|[A-Za-z]:[\\/]|\\\\")
+"""How a folder begins, also on Windows; the protocol wants no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +53,8 @@ class NewSession:
     """`session/new`."""
 
     cwd: str
+    name: SessionId | None = None
+    """The id that the session is to have; None for a new one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +171,7 @@ def _notified(message: Notification) -> Command:
 
 
 def _peer(params: Mapping[str, Any]) -> Peer:
-    version = params.get("protocolVersion")
-    if isinstance(version, bool) or not isinstance(version, int):
-        raise RpcError(INVALID_PARAMS, "protocolVersion must be a number")
+    # Whatever version it asks for, the answer names the one that is spoken here, and the client decides.
     info = params.get("clientInfo")
     told = info if isinstance(info, dict) else {}
     name, release = told.get("name"), told.get("version")
@@ -171,7 +179,11 @@ def _peer(params: Mapping[str, Any]) -> Peer:
 
 
 def _new(params: Mapping[str, Any]) -> Command:
-    return NewSession(_cwd(params))
+    meta = params.get("_meta")
+    name = meta.get(NAMED) if isinstance(meta, dict) else None
+    if name is not None and not (isinstance(name, str) and fits_session_id(name)):
+        raise RpcError(INVALID_PARAMS, f"{NAMED} is no session id")
+    return NewSession(_cwd(params), None if name is None else SessionId(name))
 
 
 def _load(params: Mapping[str, Any]) -> Command:
@@ -276,6 +288,8 @@ def _cwd(params: Mapping[str, Any]) -> str:
     cwd = _text(params, "cwd")
     if not 0 < len(cwd) <= MAX_CWD:
         raise RpcError(INVALID_PARAMS, f"cwd must have 1 to {MAX_CWD} characters")
+    if not _ABSOLUTE.match(cwd):
+        raise RpcError(INVALID_PARAMS, "cwd must be an absolute path")
     return cwd
 
 

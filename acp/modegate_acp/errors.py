@@ -11,9 +11,9 @@ from modegate.core.errors import (
     UnknownMode,
 )
 from modegate_acp.protocol import (
-    AUTH_REQUIRED,
     INTERNAL_ERROR,
     INVALID_PARAMS,
+    NOT_ALLOWED,
     RpcError,
 )
 
@@ -26,7 +26,7 @@ def as_rpc(error: Exception) -> RpcError:
         case UnknownMode():
             return RpcError(INVALID_PARAMS, str(error), {"available": list(error.available)})
         case LevelNeeded():
-            return RpcError(AUTH_REQUIRED, str(error), {"needed": error.needed})
+            return RpcError(NOT_ALLOWED, str(error), {"needed": error.needed})
         case BadRequest() | BadSession() | NotOpen():
             return RpcError(INVALID_PARAMS, str(error), {"code": error.code})
         case ModegateError():

@@ -5,6 +5,7 @@ Setting a mode is in `transition`; what is typed as a prompt in `typing`.
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import assert_never
 
@@ -17,15 +18,19 @@ from modegate.core.held import Held
 from modegate.core.ids import DEFAULT_MODE, Seq, SessionId
 from modegate.core.levels import Level
 from modegate.server.eventlog import Listed, Seen
+from modegate.server.recorder import PERIOD_S
 from modegate.server.sessions import Look, held_by, look
 from modegate_acp import dispatch, render
 from modegate_acp.connection import Connection
 from modegate_acp.dispatch import Command, unknown_session
 from modegate_acp.prompting import prompt
-from modegate_acp.protocol import Message, Request
+from modegate_acp.protocol import INVALID_PARAMS, Message, Request, RpcError
 from modegate_acp.quirks import Peer
 from modegate_acp.transition import Wish, set_mode
 from modegate_acp.work import SESSION_CANCEL
+
+ACP = "acp"
+"""How a session was found that a client opened, until an agent sends a request."""
 
 PAGE = 50
 """Rows of one answer to `session/list`."""
@@ -44,7 +49,7 @@ async def handle(connection: Connection, command: Command, request: Request) -> 
             connection.peer = command.peer
             return render.initialized(__version__)
         case dispatch.NewSession():
-            return await _new(connection, command.cwd)
+            return await _new(connection, command)
         case dispatch.Attach():
             return await _attach(connection, command.session, replay=command.replay)
         case dispatch.ListSessions():
@@ -68,21 +73,23 @@ async def handle(connection: Connection, command: Command, request: Request) -> 
     assert_never(command)
 
 
-async def _new(connection: Connection, cwd: str) -> Message:
+async def _new(connection: Connection, command: dispatch.NewSession) -> Message:
     """Open a session, in the mode in which the policy lets sessions begin."""
     connection.need(Level.TIGHTEN, "opening a session")
     shared = connection.shared
-    session = SessionId(f"acp-{shared.clock.new_id()}")
+    session = command.name or SessionId(f"acp-{shared.clock.new_id()}")
+    if command.name is not None and await _is_known(connection, session):
+        raise RpcError(INVALID_PARAMS, "there is a session of this name: load it")
     key, now, peer = connection.key(session), shared.clock.now_ms(), connection.peer or Peer()
     events: list[tuple[str, Event]] = [
-        (connection.by("new"), SessionOpen(peer.label, "/acp", "acp", cwd=cwd))
+        (connection.by("new"), SessionOpen(peer.label, "/acp", ACP, cwd=command.cwd))
     ]
     first = shared.policies.current.sessions.initial(key.tenant)
     if first != DEFAULT_MODE:
         events.append(("policy", ModeSet(first)))
     entries = [Entry(now, by, event) for by, event in events]
     await shared.folds.append(key, entries, expect=Seq(0))
-    await shared.log.touch([Seen(key, peer.label, "acp", now)])
+    await shared.log.touch([Seen(key, peer.label, ACP, now)])
     result = await _attach(connection, session, replay=False)
     base = f"{connection.caller.base}/s/{session}"
     result["_meta"] |= {"modegate/baseUrls": {"openai": f"{base}/v1", "anthropic": base}}
@@ -136,11 +143,21 @@ async def known_state(connection: Connection, session: SessionId) -> State:
     """
     key = connection.key(session)
     state = await connection.shared.folds.state(key)
-    if not state.seq and not await connection.shared.log.was_seen(key):
+    if not state.seq and not await _is_known(connection, session):
         raise unknown_session(session)
     if state.unreadable:
         raise SessionUnreadable(state.unreadable)
     return state
+
+
+async def _is_known(connection: Connection, session: SessionId) -> bool:
+    """Tell whether a session has sent a request or has an event, also just now and at another process."""
+    key, shared = connection.key(session), connection.shared
+    if (await shared.folds.state(key)).seq or await shared.log.was_seen(key):
+        return True
+    # The index is told in batches.
+    await asyncio.sleep(2 * PERIOD_S)
+    return await shared.log.was_seen(key)
 
 
 async def _replay(connection: Connection, session: SessionId, state: State) -> None:
@@ -164,6 +181,7 @@ def _line(record: Record) -> str | None:
 
 
 async def _list(connection: Connection, command: dispatch.ListSessions) -> Message:
+    await connection.shared.recorder.flush()
     rows: list[Message] = []
     cursor = command.cursor
     for _ in range(MAX_PAGES):
@@ -180,14 +198,27 @@ async def _list(connection: Connection, command: dispatch.ListSessions) -> Messa
 
 
 async def _row(connection: Connection, listed: Listed, cwd: str | None) -> Message | None:
-    """Give a session's row; None if it is known to be of another folder."""
+    """Give a session's row; None if it is known to be of another folder, or is another client's alone."""
     seen = await _look(connection, listed)
+    if not _concerns(connection, listed, seen):
+        return None
     known = seen.state.opened.cwd if seen.state is not None and seen.state.opened else ""
     if cwd is not None and known and known != cwd:
         return None
     # An agent does not say where it runs, so its session is shown wherever it is asked for.
     where = known or cwd or "/"
     return render.listed(listed.key.session, where, listed.agent, listed.at, seen)
+
+
+def _concerns(connection: Connection, listed: Listed, seen: Look) -> bool:
+    """Tell whether a session concerns others than the client that opened it: an agent has used it.
+
+    Editors open one at each start, which most often no agent ever uses.
+    """
+    opened = seen.state.opened if seen.state else None
+    if listed.how != ACP or opened is None or listed.key.session in connection.following:
+        return True
+    return opened.agent == (connection.peer or Peer()).label
 
 
 async def _look(connection: Connection, listed: Listed) -> Look:
@@ -200,6 +231,8 @@ async def rows_of(connection: Connection) -> list[tuple[SessionId, str, str]]:
     found = []
     for one in page.rows:
         seen = await _look(connection, one)
+        if not _concerns(connection, one, seen):
+            continue
         mode = seen.held.told(seen.state.mode) if seen.state else "unreadable"
         told = "" if seen.gating in (Gating.ON, Gating.DEFAULT) else f", {TOLD[seen.gating]}"
         found.append((one.key.session, f"{mode}{told}", one.agent))

@@ -11,17 +11,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from modegate.core.weight import is_dense
+
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 AUTH_REQUIRED = -32000
+"""Clients then offer to log in, so it is for nothing else."""
+NOT_ALLOWED = -32003
+"""Of the range that JSON-RPC leaves to servers: the token is good, but its level too low."""
 UNKNOWN_SESSION = -32002
 CANCELLED = -32800
 
 MAX_MESSAGE = 4 * 1024 * 1024
 """Bytes of one message that a client sends; prompts with pictures stay below."""
+
+MAX_VALUES = 20_000
+"""Signs that part values (`{`, `[`, `,`) in one message. Reading more would hold everybody up; a prompt with
+hundreds of content blocks has some 3,000."""
+
+MAX_DIGITS = 64
 
 MAX_ID = 256
 """Characters of a request's id."""
@@ -85,7 +96,10 @@ def read(text: str | bytes) -> Incoming:
         Batch: it is an array.
         RpcError: it is no message.
     """
-    message = _parse(text)
+    raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    if is_dense(raw, MAX_VALUES):
+        raise RpcError(INVALID_REQUEST, "a message may hold some thousand values at most")
+    message = _parse(raw)
     if isinstance(message, list):
         raise Batch(INVALID_REQUEST, "batches are not supported: send one message at a time")
     if not isinstance(message, dict):
@@ -93,9 +107,11 @@ def read(text: str | bytes) -> Incoming:
     return _message(message)
 
 
-def _parse(text: str | bytes) -> Any:
+def _parse(text: bytes) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
+        return json.loads(
+            text, object_pairs_hook=_object, parse_constant=_constant, parse_int=_integer
+        )
     except (ValueError, RecursionError) as error:
         # The text itself may hold anything, so it is not repeated.
         why = str(error).partition(":")[0] if isinstance(error, ValueError) else "nested too deeply"
@@ -107,6 +123,13 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         raise ValueError("an object has a key twice")
     return found
+
+
+def _integer(digits: str) -> int:
+    # Reading thousands of digits takes its time, and nothing here has a number over 64 bits.
+    if len(digits) > MAX_DIGITS:
+        raise ValueError("a number has too many digits")
+    return int(digits)
 
 
 def _constant(name: str) -> Any:

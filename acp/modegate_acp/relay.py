@@ -71,6 +71,8 @@ class Relay:
         self._own: dict[str, str] = {}
         """Our own requests under way, and the session that each is about."""
         self._count = 0
+        self._ended = False
+        """The editor has closed its end, so that nobody answers a question there."""
 
     @property
     def busy(self) -> bool:
@@ -101,6 +103,13 @@ class Relay:
         self._waiting.clear()
         self._questions.clear()
         self._own.clear()
+        return out
+
+    def ended(self) -> list[Out]:
+        """Note that the editor says nothing more: what it was asked is left to others."""
+        self._ended = True
+        out: list[Out] = [ToProxy(_unanswered(question)) for question in self._questions.values()]
+        self._questions.clear()
         return out
 
     def from_editor(self, line: bytes) -> list[Out]:
@@ -136,6 +145,8 @@ class Relay:
             return [Tell("the proxy sent something that is not JSON")]
         known = read if isinstance(read, dict) else {}
         if "method" in known:
+            if "id" in known and self._ended:
+                return [ToProxy(_unanswered(known["id"]))]
             if "id" in known:
                 self._questions[_key(known["id"])] = known["id"]
             elif known["method"] == "$/cancel_request":
@@ -235,6 +246,11 @@ def too_long(limit: int) -> ToEditor:
 def _error(request: Any, code: int, text: str) -> bytes:
     error = {"code": code, "message": text}
     return msgspec.json.encode({"jsonrpc": "2.0", "id": request, "error": error})
+
+
+def _unanswered(question: Any) -> bytes:
+    # An error is no decision: the person may answer elsewhere.
+    return _error(question, INTERNAL_ERROR, "the editor has closed its end")
 
 
 def _notification(method: str, params: Any) -> bytes:

@@ -27,6 +27,9 @@ PROTOCOL_VERSION = 1
 CONFIRM = "confirm"
 """The option that confirms that a mode is left."""
 
+MAX_TITLE_ID = 24
+"""Characters of a session's id in its title; agents' ids have 36 and more, and rows hold them whole."""
+
 SHORT = 500
 """Characters of a plan in the description of a dialog, beside the plan itself."""
 
@@ -267,6 +270,13 @@ def time_of(at: int) -> str:
     return when.replace("+00:00", "Z")
 
 
+def title(name: SessionId, agent: str) -> str:
+    """Name a session for a list: its agent's name without version and system, and its id."""
+    product = printable(agent).partition("/")[0].partition(" ")[0]
+    short = name if len(name) <= MAX_TITLE_ID else f"{name[:MAX_TITLE_ID]}…"
+    return f"{product}: {short}" if product else short
+
+
 def listed(name: SessionId, cwd: str, agent: str, at: int, look: Look) -> dict[str, Any]:
     """Give a row of `session/list`; `at` is milliseconds since the epoch."""
     state, held = look.state, look.held
@@ -275,7 +285,7 @@ def listed(name: SessionId, cwd: str, agent: str, at: int, look: Look) -> dict[s
     return {
         "sessionId": name,
         "cwd": cwd,
-        "title": f"{name} ({printable(agent)})" if agent else name,
+        "title": title(name, agent),
         "updatedAt": time_of(at),
         "_meta": told | (meta(state, held) if state else {}),
     }

@@ -110,6 +110,7 @@ class Stdio:
         async for chunk in chunks:
             await self._take(lines.feed(chunk))
         await self._take(lines.end())
+        await self._do(self._relay.ended())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._last_answers):
                 while self._relay.busy:

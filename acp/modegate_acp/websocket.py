@@ -14,6 +14,8 @@ from modegate_acp.streams import Asgi, Connections, first_of
 
 NOT_TEXT = 1003
 TOO_BIG = 1009
+NOT_ALLOWED = 1008
+"""Close code for a token that is no longer one."""
 
 CLOSE_S = 1.0
 """How long a client that reads nothing is waited for, to tell it that this is the end."""
@@ -48,6 +50,9 @@ async def serve(connections: Connections, caller: Caller, asgi: Asgi) -> None:
 async def _read(connections: Connections, connection: Connection, asgi: Asgi) -> None:
     receive = asgi[1]
     while (frame := await receive())["type"] == "websocket.receive":
+        if connection.level is None:
+            connection.close(NOT_ALLOWED)
+            return
         text = frame.get("text")
         if text is None or len(text) > MAX_MESSAGE:
             connection.close(NOT_TEXT if text is None else TOO_BIG)

@@ -146,11 +146,37 @@ def test_initialize(case: tuple[dict[str, Any], Peer]) -> None:
     assert command(Request(1, "initialize", params), initialized=False) == Initialize(peer)
 
 
-@pytest.mark.parametrize("version", [None, "1", True, 1.0])
-def test_initialize_needs_a_version(version: Any) -> None:
-    with pytest.raises(RpcError) as caught:
-        command(Request(1, "initialize", {"protocolVersion": version}), initialized=False)
+@pytest.mark.parametrize("params", [{}, *({"protocolVersion": v} for v in (None, "1", True, 99))])
+def test_a11_any_version_is_answered(params: dict[str, Any]) -> None:
+    """The answer names the version that is spoken here, and the client decides."""
+    assert command(Request(1, "initialize", params), initialized=False) == Initialize(Peer())
+
+
+@pytest.mark.parametrize("cwd", ["src", "./src", "../src", "~/src", "C:src", "\\src"])
+@pytest.mark.parametrize("method", ["session/new", "session/list"])
+def test_a11_a_relative_folder_is_refused(method: str, cwd: str) -> None:
+    with pytest.raises(RpcError, match="absolute") as caught:
+        command(Request(1, method, {"cwd": cwd}), initialized=True)
     assert caught.value.code == -32602
+
+
+@pytest.mark.parametrize("cwd", ["/", "/work", "C:\\src", "c:/src", "\\\\host\\share"])
+def test_a11_an_absolute_one_is_not(cwd: str) -> None:
+    found = command(Request(1, "session/new", {"cwd": cwd}), initialized=True)
+    assert found == NewSession(cwd)
+
+
+def test_a11_a_session_can_be_named() -> None:
+    params = {"cwd": "/", "_meta": {"modegate/session": "my-session"}}
+    found = command(Request(1, "session/new", params), initialized=True)
+    assert found == NewSession("/", SessionId("my-session"))
+
+
+@pytest.mark.parametrize("name", ["", "../x", 1, "a b", "x" * 129])
+def test_a11_a_name_must_be_a_session_id(name: Any) -> None:
+    params = {"cwd": "/", "_meta": {"modegate/session": name}}
+    with pytest.raises(RpcError, match="no session id"):
+        command(Request(1, "session/new", params), initialized=True)
 
 
 @pytest.mark.parametrize("method", ["session/new", "session/fork", "session/list"])

@@ -21,7 +21,7 @@ from modegate_acp.protocol import RpcError
 ERRORS: dict[str, tuple[Exception, int, Any]] = {
     "our own": (RpcError(-32002, "no", {"sessionId": "s"}), -32002, {"sessionId": "s"}),
     "a mode": (UnknownMode("x", ("default", "plan")), -32602, {"available": ["default", "plan"]}),
-    "a level": (LevelNeeded("this", "full", "phone", "observe"), -32000, {"needed": "full"}),
+    "A8 a level": (LevelNeeded("this", "full", "phone", "observe"), -32003, {"needed": "full"}),
     "a cursor": (BadRequest("cursor"), -32602, {"code": "bad_request"}),
     "a late answer": (NotOpen("late"), -32602, {"code": "not_open"}),
     "the log": (LogUnavailable("gone"), -32603, {"code": "log_unavailable"}),

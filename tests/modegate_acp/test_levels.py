@@ -49,7 +49,7 @@ async def proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
 async def refused(client: Client, method: str, **params: object) -> str:
     with pytest.raises(AcpError) as caught:
         await client.call(method, **params)
-    assert caught.value.code == -32000
+    assert caught.value.code == -32003
     assert caught.value.data
     return str(caught.value.data["needed"])
 

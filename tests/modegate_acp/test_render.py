@@ -92,12 +92,25 @@ def test_a4_a_plan_is_sent_once(purpose: Literal["exit", "ask"]) -> None:
     assert asked["params"]["subject"]["toolCall"]["toolCallId"] == "q"
 
 
+@pytest.mark.parametrize(
+    ("name", "agent", "title"),
+    [
+        ("my-session", "opencode/1.18 (linux x64)", "opencode: my-session"),
+        ("my-session", "", "my-session"),
+        ("d-" + "0" * 32, "claude-cli/2.1 (external)", "claude-cli: d-" + "0" * 22 + "…"),
+        ("s", "\x1b[2J agent", "\\x1b[2J: s"),
+    ],
+)
+def test_a10_a_title_names_the_agent(name: str, agent: str, title: str) -> None:
+    assert render.title(SessionId(name), agent) == title
+
+
 def test_rows() -> None:
     row = render.listed(SessionId("s"), "/w", "agent/1", 1_700_000_000_123, Look(STATE, Gating.ON))
     assert row == {
         "sessionId": "s",
         "cwd": "/w",
-        "title": "s (agent/1)",
+        "title": "agent: s",
         "updatedAt": "2023-11-14T22:13:20.123Z",
         "_meta": {"modegate/mode": "plan", "modegate/gate": "on", "modegate/seq": 7},
     }

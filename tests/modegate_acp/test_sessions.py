@@ -11,6 +11,7 @@ from modegate.server.eventlog import Seen
 from modegate_acp import handlers
 from support.acp import AcpError, Client, Connect, Json, kinds, socket
 from support.running import Running
+from support.running import client as http_client
 
 RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
@@ -24,6 +25,60 @@ async def see(proxy: Running, tenant: str, session: str, at: int) -> None:
 async def rows(client: Client, **params: str) -> list[Json]:
     found: list[Json] = (await client.call("session/list", **params))["sessions"]
     return found
+
+
+async def test_a10_what_only_an_editor_opened_is_shown_to_that_editor(
+    proxy: Running, connect: Connect, name: str
+) -> None:
+    """Editors open a session at each start, and most of them are never used by an agent."""
+    async with connect(proxy, name=f"maker-{name}") as maker, connect(proxy, name="other") as other:
+        session = await maker.new()
+        assert session in [row["sessionId"] for row in await rows(maker)]
+        assert session not in [row["sessionId"] for row in await rows(other)]
+        async with connect(proxy, name=f"maker-{name}") as again:
+            assert session in [row["sessionId"] for row in await rows(again)]
+        await other.prompt(await other.new(), "/sessions")
+        assert session not in other.updates("agent_message_chunk")[-1]["content"]["text"]
+        await used(proxy, session)
+        assert session in [row["sessionId"] for row in await rows(other)]
+
+
+async def used(proxy: Running, session: str) -> None:
+    """Have an agent send a request; its upstream is not there."""
+    async with http_client() as http:
+        body = {"model": "m", "messages": [{"role": "user", "content": "look"}]}
+        await http.post(f"{proxy.base(session)}/chat/completions", json=body)
+
+
+async def test_a11_a_new_session_is_known_at_once(
+    proxy: Running, connect: Connect, name: str
+) -> None:
+    async with connect(proxy) as client:
+        for n in range(5):
+            await used(proxy, f"{name}-{n}")
+            assert (await client.load(f"{name}-{n}"))["modes"]["currentModeId"] == "default"
+            await used(proxy, f"{name}-l{n}")
+            assert f"{name}-l{n}" in [row["sessionId"] for row in await rows(client)]
+
+
+async def test_a11_a_named_session_begins_in_plan(
+    proxy: Running, connect: Connect, name: str
+) -> None:
+    """Before its agent sends anything, and only once."""
+    params: Json = {"cwd": "/work", "mcpServers": [], "_meta": {"modegate/session": name}}
+    async with connect(proxy) as client:
+        opened = await client.call("session/new", **params)
+        assert opened["sessionId"] == name
+        assert opened["_meta"]["modegate/baseUrls"]["anthropic"].endswith(f"/s/{name}")
+        await client.set_mode(name, "plan")
+        with pytest.raises(AcpError, match="load it") as caught:
+            await client.call("session/new", **params)
+        assert caught.value.code == -32602
+        await used(proxy, f"{name}-used")
+        params["_meta"] = {"modegate/session": f"{name}-used"}
+        with pytest.raises(AcpError, match="load it"):
+            await client.call("session/new", **params)
+    assert (await proxy.control("GET", f"/sessions/{name}")).json()["mode"] == "plan"
 
 
 async def test_a_row_says_what_is_known(proxy: Running, connect: Connect, name: str) -> None:

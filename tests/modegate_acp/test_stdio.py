@@ -24,6 +24,9 @@ FOREVER = 3600.0
 Handler = Callable[[ServerConnection], Awaitable[None]]
 
 
+QUESTION = {"jsonrpc": "2.0", "id": "q", "method": "session/request_permission", "params": {}}
+
+
 class Editor:
     """Writes lines to a `Stdio` and reads what comes back."""
 
@@ -234,6 +237,30 @@ async def test_what_was_asked_before_the_end_is_still_answered() -> None:
             editor.say(b"")
             ended.set()
         assert (await editor.hear())["id"] == 1
+
+
+async def test_a11_an_open_dialog_does_not_hold_the_process() -> None:
+    """Nobody is there to answer it, so the proxy is told so and answers what waits for it."""
+    told: list[dict[str, Any]] = []
+
+    async def handler(socket: ServerConnection) -> None:
+        message = json.loads(await socket.recv())
+        await socket.send(json.dumps(QUESTION))
+        answer = json.loads(await socket.recv())
+        told.append(answer)
+        late = {**QUESTION, "id": "late"}
+        await socket.send(json.dumps(late))
+        told.append(json.loads(await socket.recv()))
+        await socket.send(json.dumps({"id": message["id"], "error": {"code": -32800}}))
+        await socket.wait_closed()
+
+    async with proxy(handler) as url:
+        async with editing(url, last_answers=FOREVER) as editor:
+            editor.ask(1)
+            assert (await editor.hear())["id"] == "q"
+            editor.say(b"")
+        assert (await editor.hear())["id"] == 1
+    assert [(one["id"], "result" in one) for one in told] == [("q", False), ("late", False)]
 
 
 async def test_an_answer_that_never_comes_does_not_hold_the_process() -> None:

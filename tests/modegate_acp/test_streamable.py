@@ -9,6 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
+from modegate_acp import dispatch
+from modegate_acp.protocol import RpcError
+from modegate_acp.quirks import Peer
 from support.acp import Json, address, bearer, eventually, kinds, streams, updated
 from support.running import Running, client
 
@@ -105,8 +108,14 @@ async def test_no_other_method_is_known(proxy: Running) -> None:
     assert answer.headers["allow"] == "GET, POST, DELETE"
 
 
-async def test_initialize_that_fails_leaves_no_connection(proxy: Running) -> None:
-    answer = await post(proxy, {**INITIALIZE, "params": {}})
+async def test_initialize_that_fails_leaves_no_connection(
+    proxy: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_params: object) -> Peer:
+        raise RpcError(-32602, "no")
+
+    monkeypatch.setattr(dispatch, "_peer", fails)
+    answer = await post(proxy, INITIALIZE)
     assert answer.status_code == 200
     assert answer.json()["error"]["code"] == -32602
     assert "acp-connection-id" not in answer.headers

@@ -51,6 +51,12 @@ async def status(proxy: Running, request: bytes) -> int:
     return int(line.split()[1])
 
 
+async def test_a11_two_hosts_are_refused(proxy: Running) -> None:
+    """Which of them a proxy in front looked at, nobody knows."""
+    assert await status(proxy, upgrade("/acp", AUTH, "Host: localhost")) == 400
+    assert await status(proxy, upgrade("/acp", AUTH, "Host: evil.example")) == 400
+
+
 async def test_the_handshake_names_the_connection(proxy: Running) -> None:
     async with socket(proxy) as one, socket(proxy) as two:
         assert one.connection

@@ -204,7 +204,11 @@ class Sites:
         With `addresses`, each IP address is a name that will do: a page can have a name of its own lead here,
         but no address.
         """
-        host = headers.get("host", "").lower()
+        hosts = headers.getlist("host")
+        if len(hosts) > 1:
+            # Which of them a proxy in front of us looked at, nobody knows (RFC 9112, section 3.2).
+            return problem(400, "bad_request", "more than one Host header")
+        host = hosts[0].lower() if hosts else ""
         known = host_name(host) in self._own or self._is_listed(host)
         if not known and not (addresses and _is_address(host_name(host))):
             return problem(

@@ -166,6 +166,7 @@ async def compose(
             setter=ModeSetter(log, folds, policies),
             access=access,
             clock=clock,
+            recorder=recorder,
             agents_port=None if settings.control_port is None else settings.port,
         )
         extension = acp(shared) if acp is not None else None

@@ -18,6 +18,7 @@ from modegate.server.eventlog import EventLog
 from modegate.server.folds import Folds
 from modegate.server.mode_setter import ModeSetter
 from modegate.server.policies import Policies
+from modegate.server.recorder import Recorder
 from modegate.server.serving import Job
 
 
@@ -32,6 +33,8 @@ class Shared:
     setter: ModeSetter
     access: Access
     clock: Clock
+    recorder: Recorder
+    """Tells the index of sessions in batches, and at once when asked to."""
     agents_port: int | None = None
     """The port on which agents are served, if it is another than that of people."""
 
