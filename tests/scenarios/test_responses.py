@@ -110,9 +110,11 @@ async def test_a_fetched_answer_that_cannot_be_read_is_an_error(tmp_path: Path) 
                 chunked(answer(WRITE)),
                 whole(b"x", headers=[("Content-Encoding", "gzip")]),
                 whole(b"S3CRET", 302, [("Location", "/S3CRET")]),
+                # H7: an error that is an answer.
+                whole(json.dumps(response([call("write", '{"path":"S3CRET"}')])).encode(), 500),
             )
             async with client() as http:
-                for query in ("?%73tream=true", "", ""):
+                for query in ("?%73tream=true", "", "", ""):
                     broken = await http.get(f"{proxy.base()}/responses/{first.id}{query}")
                     assert broken.status_code == 502
                     assert b"S3CRET" not in broken.content

@@ -16,6 +16,7 @@ from modegate.core import headers, leaving, words
 from modegate.core.approvals import Approval, Status
 from modegate.core.asking import Asking, StepRequest
 from modegate.core.closing import Closing, End
+from modegate.core.complaints import Complaint
 from modegate.core.dialects.base import Dialect, Refused
 from modegate.core.effects import (
     Append,
@@ -36,6 +37,7 @@ from modegate.core.errors import (
     ModegateError,
     Tightened,
     UpstreamFailed,
+    bare,
     error_head,
     error_json,
 )
@@ -80,6 +82,8 @@ class Exchange:
         self._status = 200
         self._headers: Headers = []
         self._mending = Mending(dialect)
+        self._complaint: Complaint | None = None
+        """An error that is on its way."""
         self._asks: deque[Ask] = deque()
         self._asked = 0
         self._default = False
@@ -186,7 +190,9 @@ class Exchange:
         ok = 200 <= status < 300
         if later and not (ok and streamed is isinstance(self._closing.first, StreamedHop)):
             return self._give_up()
-        if self._mending.complains(status, lines):
+        gated = not (self._relay or self._lenient)
+        if 400 <= status < 600 and (gated or self._mending.may_mend(status)):
+            self._complaint = Complaint(status, lines)
             return []
         taken = self._asking.taken() if ok and not self._step.counts else []
         return [*taken, *self._head(status, lines, streamed=streamed)]
@@ -194,7 +200,7 @@ class Exchange:
     def _head(self, status: int, lines: Headers, *, streamed: bool) -> list[Effect]:
         later, ok = self._closing.hops > 0, 200 <= status < 300
         coding = headers.get_one(lines, b"content-encoding") or b""
-        if self._relay or 400 <= status < 600 or (self._lenient and (not ok or coding)):
+        if self._relay or (self._lenient and (not ok or coding)):
             self._relay = True
             self._status, self._headers = status, lines
             return self._send_head(status, lines)
@@ -236,8 +242,10 @@ class Exchange:
         """Take a piece of the hop's body."""
         if self._over:
             return []
-        if self._mending.complaint is not None:
-            return [] if self._mending.complaint.take(data) else self._complained()
+        if self._complaint is not None:
+            return (
+                [] if self._complaint.take(data) else self._complained(self._complaint, ended=False)
+            )
         if self._relay:
             self._passed.add(data)
             return [SendBytes(data)]
@@ -255,10 +263,12 @@ class Exchange:
             return []
         if error is not None:
             return self._cut(error)
-        if self._mending.complaint is not None:
-            if (call := self._mending.mended()) is not None:
+        if self._complaint is not None:
+            complaint = self._complaint
+            if (call := self._mending.mended(complaint)) is not None:
+                self._complaint = None
                 return [Count("mended"), call]
-            return [*self._complained(), *self._finish("relayed")]
+            return self._complained(complaint, ended=True)
         if self._relay:
             return self._finish("relayed")
         if self._answer is None or self._decoder is None:
@@ -325,7 +335,8 @@ class Exchange:
     @property
     def size(self) -> int:
         """Bytes that it may read to decide: its request, and what is kept of the answer."""
-        return len(self._step.decoded) + self.kept
+        complaint = len(self._complaint.body) if self._complaint is not None else 0
+        return len(self._step.decoded) + self.kept + complaint
 
     @property
     def unread(self) -> int:
@@ -422,14 +433,19 @@ class Exchange:
         self._offer, effects = make(standing)
         return self._mending.sending(effects)
 
-    def _complained(self) -> list[Effect]:
-        """Give the client a complaint as it came."""
-        complaint, self._mending.complaint = self._mending.complaint, None
-        if complaint is None:
-            raise AssertionError("nobody complained")
+    def _complained(self, complaint: Complaint, *, ended: bool) -> list[Effect]:
+        """Give the client an error as it came, unless it is an answer and a mode is in force."""
+        self._complaint = None
+        if not (self._relay or self._lenient):
+            try:
+                complaint.check()
+            except AnswerUnreadable as error:
+                return self._unreadable(bare(error))
         self._relay = True
+        self._status, self._headers = complaint.status, complaint.lines
         head = self._send_head(complaint.status, complaint.lines)
-        return [*head, SendBytes(bytes(complaint.body))]
+        end = self._finish("relayed") if ended else []
+        return [*head, SendBytes(bytes(complaint.body)), *end]
 
     @property
     def _lenient(self) -> bool:

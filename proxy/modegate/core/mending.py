@@ -5,18 +5,17 @@ Only where a dialect knows such a refusal; every other is the client's to see, a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from modegate.core import headers
+from modegate.core.complaints import Complaint
 from modegate.core.dialects.base import Dialect
-from modegate.core.effects import CallUpstream, Effect, Headers
-from modegate.core.encoding import BadEncoding, UnknownEncoding, decoder
+from modegate.core.effects import CallUpstream, Effect
+from modegate.core.encoding import BadEncoding, UnknownEncoding
 from modegate.core.errors import TooLarge
 
 MENDABLE = 400
-MAX_COMPLAINT = 64 * 1024
-"""Bytes of a refusal that are looked at; a longer one is none of those that are known."""
+MAX_MENDED = 64 * 1024
+"""Bytes of a refusal that is known; a longer one is none of those."""
 
 
 @runtime_checkable
@@ -28,31 +27,6 @@ class Mends(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class Complaint:
-    """A refusal on its way, kept back until it is whole."""
-
-    status: int
-    lines: Headers
-    body: bytearray = field(default_factory=bytearray)
-
-    def take(self, data: bytes) -> bool:
-        """Take a piece; tell whether it may still be one that is known."""
-        self.body += data
-        return len(self.body) <= MAX_COMPLAINT
-
-    def text(self) -> bytes:
-        """Give the body without its coding; empty if that cannot be taken off."""
-        coding = headers.get_one(self.lines, b"content-encoding") or b""
-        try:
-            undo = decoder(coding, MAX_COMPLAINT * 8)
-            text = undo.feed(bytes(self.body))
-            undo.finish()
-        except (BadEncoding, UnknownEncoding, TooLarge):
-            return b""
-        return text
-
-
 class Mending:
     """What one step knows of such refusals."""
 
@@ -62,8 +36,6 @@ class Mending:
         self._sent: CallUpstream | None = None
         self._known = b""
         """The refusal that was mended: later hops are asked in the other form at once."""
-        self.complaint: Complaint | None = None
-        """One that is on its way."""
 
     def sending(self, effects: list[Effect]) -> list[Effect]:
         """Note what is sent, in the form that the upstream takes as far as that is known."""
@@ -77,19 +49,25 @@ class Mending:
         self._sent = call
         return effects
 
-    def complains(self, status: int, lines: Headers) -> bool:
-        """Tell whether an answer is kept back, since it may be a refusal that can be mended."""
-        if status != MENDABLE or self._dialect is None or self._sent is None or self._known:
-            return False
-        self.complaint = Complaint(status, lines)
-        return True
+    def may_mend(self, status: int) -> bool:
+        """Tell whether an error may be a refusal that can be mended."""
+        return (
+            status == MENDABLE
+            and self._dialect is not None
+            and self._sent is not None
+            and not self._known
+        )
 
-    def mended(self) -> CallUpstream | None:
-        """Give what to send instead, now that the refusal is whole."""
-        if self._dialect is None or self._sent is None or self.complaint is None:
+    def mended(self, complaint: Complaint) -> CallUpstream | None:
+        """Give what to send instead, now that an error is whole; None where it is the client's to see."""
+        if self._dialect is None or self._sent is None or not self.may_mend(complaint.status):
             return None
-        text = self.complaint.text()
+        if len(complaint.body) > MAX_MENDED:
+            return None
+        try:
+            text = complaint.text()
+        except (BadEncoding, UnknownEncoding, TooLarge):
+            return None
         call = self._dialect.mend(self._sent, text)
-        if call is not None:
-            self.complaint, self._known = None, text
+        self._known = text if call is not None else b""
         return call

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from starlette.types import Send
 
 from modegate.core import headers as lines
+from modegate.core.complaints import Complaint
 from modegate.core.dialects.responses.dialect import ResponsesDialect
 from modegate.core.dialects.responses.fetched import FetchedItems, FetchedResponse
 from modegate.core.encoding import BadEncoding, UnknownEncoding, decoder
 from modegate.core.errors import AnswerUnreadable, TooLarge
 from modegate.core.fetching import Fetch, judge, reworded
 from modegate.core.ids import StepId
-from modegate.core.standing import Standing
+from modegate.core.standing import Standing, combine
 from modegate.server.memory import Share
 from modegate.server.thinking import LARGE, Thinking
+from modegate.server.under_way import Look
 from modegate.server.upstream import Upstream, UpstreamAnswer, UpstreamRequest
 
 
@@ -33,6 +35,7 @@ async def fetch(
     what: tuple[StepId, Fetch, Standing],
     send: Send,
     room: Room,
+    look: Look,
 ) -> str:
     """Forward a request for a stored answer, and what the mode in force allows of it; give the outcome.
 
@@ -41,17 +44,22 @@ async def fetch(
         TooLarge: it is over `limits.body`.
         Overloaded: it is more than may be held now.
     """
-    _step, _planned, standing = what
+    step, planned, standing = what
     answer = await upstream.send(request)
     try:
         body = await _whole(answer, standing.policy.limits.body, room)
     finally:
         await answer.close()
+    now = combine(standing, await look())
     if 200 <= answer.status < 300:
-        body = await room.thinking(len(body), _allowed, body, what)
+        body = await room.thinking(len(body), _allowed, body, (step, planned, now))
     elif answer.status < 400:
         # A client that follows a redirect would get an answer that nobody looks at.
         raise AnswerUnreadable(f"the upstream answers {answer.status}, and no stored answer")
+    elif now.gated:
+        plain = lines.replace(answer.headers, b"content-encoding", None)
+        complaint = Complaint(answer.status, plain, bytearray(body))
+        await room.thinking(len(body), complaint.check)
     head = lines.replace(lines.as_utf8(answer.headers), b"content-encoding", None)
     head = lines.replace(head, b"content-length", str(len(body)).encode())
     await send({"type": "http.response.start", "status": answer.status, "headers": head})

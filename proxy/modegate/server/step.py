@@ -191,7 +191,7 @@ class Step:
                 self._drive = Drive(exchange, outside)
                 self._outcome = await self._drive.run(standing)
             elif endpoint.kind is Kind.STORED and (planned := self._plan(endpoint, standing)):
-                self._outcome = await self._fetched(planned, standing, upstream)
+                self._outcome = await self._fetched(planned, standing, upstream, look)
             else:
                 self._raw = dialect
                 self._outcome = await self._pass(endpoint, upstream, found, standing, look)
@@ -349,7 +349,9 @@ class Step:
     def _plan(self, endpoint: Endpoint, standing: Standing) -> fetching.Fetch | None:
         return fetching.plan(endpoint.path, self._scope["query_string"], standing)
 
-    async def _fetched(self, planned: fetching.Fetch, standing: Standing, upstream: Picked) -> str:
+    async def _fetched(
+        self, planned: fetching.Fetch, standing: Standing, upstream: Picked, look: Look
+    ) -> str:
         query = self._scope["query_string"]
         head = lines.request_headers(self._headers, content_length=False)
         head = lines.replace(head, b"accept-encoding", b"identity")
@@ -357,7 +359,7 @@ class Step:
         request = UpstreamRequest(self._scope["method"], target, head, b"")
         what = (self.id, planned, standing)
         room = Room(self._share, self._reach.thinking)
-        return await fetch(upstream, request, what, self._tell, room)
+        return await fetch(upstream, request, what, self._tell, room, look)
 
     async def _exchange(
         self, endpoint: Endpoint, dialect: Dialect, upstream: Picked, *, gated: bool
