@@ -179,7 +179,7 @@ def test_h7_a_compressed_error(cut: Cut) -> None:
 
 @pytest.mark.parametrize("reply", [
     Reply(b"x", [(b"content-encoding", b"rot13")], 500),
-    Reply(b"x", ZIPPED, 500),
+    Reply(b"x" * 20, ZIPPED, 500),
     Reply(b"x" * (MAX_COMPLAINT + 1), list(JSON), 400),
     Reply(gzip.compress(b"x" * (MAX_COMPLAINT + 1)), ZIPPED, 400),
     Reply(b"x", [(b"content-type", b"application/json; charset=cp037")], 400),
