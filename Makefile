@@ -2,6 +2,7 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
+EXTRAS ?= litellm
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -55,6 +56,15 @@ test: $(BIN)/pytest $(ACP_CLIENTS) ## Run the tests (ARGS="-k name")
 agents: $(BIN)/pytest ## Run real agents through modegate (ARGS="--only opencode")
 	scripts/needs git npm
 	$(BIN)/python scripts/agents/run.py $(ARGS)
+
+LOCK := $(BIN)/uv pip compile -q --upgrade --python-version 3.12 --generate-hashes --no-annotate --no-header
+
+.PHONY: lock
+lock: $(BIN)/pytest ## Choose anew which versions the image is made of (EXTRAS= without litellm)
+	$(BIN)/pip install -q uv
+	$(LOCK) pyproject.toml $(addprefix --extra ,$(EXTRAS)) -o deploy/requirements.lock
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
+		| $(LOCK) - -o deploy/build.lock
 
 .PHONY: fuzz
 fuzz: $(BIN)/pytest ## Let a fuzzer loose on streamed answers (ARGS="--dialect messages --seconds 300")

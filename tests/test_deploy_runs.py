@@ -12,16 +12,19 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import metadata
 from pathlib import Path
 
 import httpx
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from modegate import __version__
 from modegate.core.ids import LOCAL
 from modegate.server.eventlog import Seen
 from modegate.server.eventlog_open import open_log
-from support.deploying import ROOT, directive, image_environment, said, steps, text
+from support.deploying import ROOT, directive, image_environment, locked, said, steps, text
 from support.nginx import configure, nginx
 from support.raw_upstream import RawUpstream, chunked, head, whole
 from support.redis_server import PASSWORD, acl, free_port
@@ -36,8 +39,8 @@ from support.waiting import listens
 def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Do the image's steps in folders of their own; give the one that stands for its root.
 
-    To save time, with pip from outside, and without the extra: litellm alone would take longer than
-    all other tests.
+    To save time, with pip from outside, and of the lock without what only litellm needs: it would take longer
+    than all other tests.
     """
     root = tmp_path_factory.mktemp("image")
     source = root / "src"
@@ -48,22 +51,43 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
         *names, target = line.split()
         for name in names:
             place = source / target if not target.startswith("/") else root / target[1:]
-            copy(ROOT / name, place / name if target == "./" else place)
+            copy(ROOT / name, place / Path(name).name if target == "./" else place)
+    (source / "requirements.lock").write_text(needed(locked()), encoding="utf-8")
     (command,) = [line for line in said("RUN") if "pip install" in line]
-    assert "'.[litellm]'" in command
     assert "--no-compile" not in command  # what may not write would compile at each start
-    venv = root / "opt" / "modegate"
     for line, ours in (
-        ("'.[litellm]'", "--no-compile ."),
-        ("--no-cache-dir", "-q"),
-        ("/opt/modegate/bin/pip", f"{sys.executable} -m pip --python {venv}/bin/python"),
+        ("install --no-cache-dir", "install -q --no-compile"),
         ("python -m venv", f"{sys.executable} -m venv --without-pip"),
-        (" /opt/modegate ", f" {venv} "),
+        ("/tmp/build/bin/pip", f"{sys.executable} -m pip --python {root}/build/bin/python"),
+        (
+            "/opt/modegate/bin/pip",
+            f"{sys.executable} -m pip --python {root}/opt/modegate/bin/python",
+        ),
+        (" /tmp/build ", f" {root}/build "),
+        (" /opt/modegate ", f" {root}/opt/modegate "),
+        ("/tmp/wheels", f"{root}/wheels"),
     ):
         assert line in command
         command = command.replace(line, ours)
     subprocess.run(["bash", "-euc", command], cwd=source, check=True, env=clean(root))
     return root
+
+
+def needed(lock: dict[str, str]) -> str:
+    """Give the part of a lock that modegate needs without its extras."""
+    names, found = ["modegate"], set[str]()
+    while names:
+        for need in map(Requirement, metadata.requires(names.pop()) or ()):
+            name = canonicalize_name(need.name)
+            extras = need.extras or {""}
+            if name not in found and (need.marker is None or need.marker.evaluate({"extra": ""})):
+                found.add(name)
+                names.append(name)
+                # What an extra brings, such as redis[hiredis].
+                for more in map(Requirement, metadata.requires(name) or ()):
+                    if more.marker and any(more.marker.evaluate({"extra": one}) for one in extras):
+                        found.add(canonicalize_name(more.name))
+    return "".join(lock[name] for name in sorted(found) if name in lock)
 
 
 def copy(source: Path, target: Path) -> None:
@@ -91,7 +115,7 @@ def serving(command: list[str], environment: dict[str, str], folder: Path) -> It
         assert started.stderr
         try:
             first = started.stderr.readline().decode()
-            found = re.search(r" on (http://\S+)", first)
+            found = re.search(r" on (http://[^\s\"]+)", first)
             assert found, first + started.stderr.read().decode()
             yield found[1]
             started.send_signal(signal.SIGTERM)

@@ -60,3 +60,9 @@ def unit(name: str = "modegate.service") -> list[tuple[str, str, str]]:
 def directive(name: str, of: str = "modegate.service") -> list[str]:
     """Give a directive's values."""
     return [value for _, found, value in unit(of) if found == name]
+
+
+def locked(name: str = "requirements.lock") -> dict[str, str]:
+    """Give the entries of a lock: name of a package, and the lines about it."""
+    entries = re.split(r"^(?=\S)", text(name), flags=re.MULTILINE)
+    return {entry.partition("==")[0]: entry for entry in entries if entry}
