@@ -25,6 +25,7 @@ from support.running import (
     client,
     exchange,
     post,
+    process,
     running,
 )
 from support.speeches import SPEECHES
@@ -229,6 +230,7 @@ async def test_s4_keys_that_redis_evicted(
             sight = await ask(proxy, SPEECH, "s")
             assert not sight.leaks
             assert sight.status in (400, 503)
+            assert (await ready(proxy)).status_code == (200 if sight.status == 400 else 503)
 
 
 async def test_s4_the_set_of_an_agents_derived_sessions(
@@ -272,13 +274,21 @@ async def test_s4_rows_that_somebody_deleted(tmp_path: Path, table: str) -> None
             assert (sight.status, sight.leaks) == (400, False)
 
 
-async def test_s4_a_redis_that_evicts_is_warned_of(
-    tmp_path: Path, server: RedisServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with RawUpstream() as up, running(tmp_path, up.base_url, log=server.url) as proxy:
-        assert "warning" not in (await ready(proxy)).json()
-        await admin(server, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
-        assert "allkeys-lru" in (await ready(proxy)).json()["warning"]
+async def test_s4_a_redis_that_evicts_is_warned_of(tmp_path: Path, server: RedisServer) -> None:
+    """On `/readyz` and at the start; not where the user of Redis may not ask."""
+    await admin(server, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    async with RawUpstream() as up:
+        with process(tmp_path, up.base_url, log=server.url) as made:
+            assert "allkeys-lru" in (await ready(made.running)).json()["warning"]
+            await admin(server, "ACL", "SETUSER", "modegate", "-info")
+            assert "warning" not in (await ready(made.running)).json()
+            await admin(server, "CONFIG", "SET", "maxmemory-policy", "noeviction")
+            await admin(server, "ACL", "SETUSER", "modegate", "+info")
+            assert "warning" not in (await ready(made.running)).json()
+            made.process.terminate()
+            assert made.process.stderr
+            told = await asyncio.to_thread(made.process.stderr.read)
+    assert b"maxmemory-policy allkeys-lru" in told
 
 
 async def test_s9_the_words_of_redis_are_for_the_operator(

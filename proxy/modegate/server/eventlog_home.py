@@ -168,7 +168,7 @@ class Home:
         except (OSError, UnicodeDecodeError) as error:
             # Not None: that would be to trust whatever comes.
             raise AnotherLog(
-                _words(f"which one is the right one cannot be read from {self._path}")
+                _words(f"which one is the right one cannot be read from {self._path.name}")
             ) from error
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 from redis.exceptions import OutOfMemoryError, RedisError
 
-from modegate.core.errors import AnotherLog, Conflict, LogUnavailable
+from modegate.core.errors import AnotherLog, Conflict
 from modegate.core.events import ApprovalAsked, Entry, Record, SessionOpen, decode, encode
 from modegate.core.ids import LOCAL, Seq, SessionId, SessionKey, Tenant
 from modegate.server.eventlog import Change, Changes, Listed, Page, Question, Seen
@@ -408,7 +408,7 @@ class RedisLog:
         """Do nothing if the store is the right one, answers, and takes what is written."""
         with self._reported("written"):
             await self._writer.set(PROBE, b"", px=PROBE_MS)
-        await self.was_seen(NOBODY)
+        await self.read(NOBODY, limit=1)
 
     async def adopt(self) -> str:
         """Trust the store as it is from now on, what it has lost included; give its identity."""
@@ -435,10 +435,9 @@ class RedisLog:
     async def warnings(self) -> list[str]:
         """Give what an operator should change, where this user may ask: that the server evicts."""
         try:
-            with self._reported("read"):
-                info = await self._reader.info("memory")
-        except LogUnavailable:
-            return []
+            info = await self._reader.info("memory")
+        except (RedisError, OSError):
+            return []  # older users of Redis may not ask; that it cannot be reached is told by `ping`
         policy = info.get("maxmemory_policy", "noeviction")
         if policy == "noeviction":
             return []
