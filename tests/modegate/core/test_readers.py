@@ -29,7 +29,19 @@ from support.apis import (
     step,
     written,
 )
-from support.playbook import Reply, Session, answer, bytewise, chunk, cut_at, said, stream, whole
+from support.playbook import (
+    Reply,
+    Session,
+    answer,
+    bytewise,
+    chunk,
+    cut_at,
+    mode,
+    policy,
+    said,
+    stream,
+    whole,
+)
 
 # Calls of chat completions: members of an entry of `tool_calls`.
 
@@ -211,6 +223,29 @@ PLAIN: dict[str, tuple[str, Json]] = {
 def test_what_providers_send_passes_to_the_byte(api: str, call: Json, streamed: bool) -> None:
     got = step(api, call, streamed=streamed)
     assert got.body == APIS[api][0](call, streamed=streamed).body
+
+
+def test_what_the_provider_runs_passes_to_the_byte_where_it_is_allowed() -> None:
+    """It comes with events and members of its own."""
+    items: list[Json] = [
+        {"type": "code_interpreter_call", "code": "1", "container_id": "c", "outputs": [{"a": 1}]},
+        {"type": "web_search_call", "action": {"type": "search", "query": "q", "sources": []}},
+        {"type": "file_search_call", "queries": ["q"], "results": [{"text": "t"}]},
+        {"type": "mcp_call", "name": "a", "server_label": "m", "arguments": "{}", "output": "x"},
+    ]
+    items = [{"id": f"i_{at}", "status": "completed", **item} for at, item in enumerate(items)]
+    events = responses.events(*items)
+    code = {"item_id": "i_0", "output_index": 0}
+    events[2:2] = [
+        {"type": "response.code_interpreter_call_code.delta", **code, "delta": "1"},
+        {"type": "response.code_interpreter_call_code.done", **code, "code": "1"},
+    ]
+    names = ("code_interpreter", "web_search", "file_search", "mcp__m__*")
+    session = responses.session(rules=policy(mode("plan", *names)))
+    sent = responses.stream(events)
+    assert session.step({**APIS["responses"][3], "stream": True}, [sent]).body == sent
+    reply = responses.whole(*items)
+    assert session.step(APIS["responses"][3], [reply]).body == reply.body
 
 
 # H12: content that is a call.

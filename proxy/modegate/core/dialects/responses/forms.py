@@ -7,7 +7,7 @@ from typing import Any
 from modegate.core.arguments import paired
 from modegate.core.dialects.responses import answer
 from modegate.core.dialects.responses.items import ItemCall, call_of, same_arguments
-from modegate.core.dialects.sole import second
+from modegate.core.dialects.sole import is_index, second
 from modegate.core.errors import AnswerUnreadable
 
 PIECES = {
@@ -38,7 +38,9 @@ class Forms:
         """Take an event between its begin and its end, with halves of characters as they are."""
         begins, key = PIECES.get(self._call.type, ("", ""))
         own = _PIECE if kind.endswith(".delta") else _OWN | {key}
-        self._call.odd = self._call.odd or second(value, own, beside=None)
+        if begins or not self._call.ran:
+            # What the provider ran is told of in events of all kinds.
+            self._call.odd = self._call.odd or second(value, own, beside=None)
         if begins and kind == f"{begins}.delta":
             self._pieces.append(answer.text_in(value, "delta"))
         elif begins and kind == f"{begins}.done":
@@ -52,7 +54,7 @@ class Forms:
 
     def _command(self, kind: str, value: dict[str, Any]) -> None:
         index = value.get("command_index")
-        if type(index) is not int:
+        if not is_index(index):
             self._call.odd = "its commands have no index"
             return
         pieces = self._commands.setdefault(index, [])
