@@ -79,7 +79,7 @@ class Home:
         if self._reached_file is None or self._doubted or self._last <= self._reached():
             return
         with suppress(OSError):  # it only helps
-            _write(self._reached_file, str(self._last))
+            _write(self._reached_file, str(self._last), sync=False)
 
     def _reached(self) -> int:
         if self._reached_file is None:
@@ -189,14 +189,15 @@ def _words(why: str) -> str:
     )
 
 
-def _write(path: Path, identity: str) -> None:
+def _write(path: Path, text: str, *, sync: bool = True) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="ascii") as file:
-            file.write(identity + "\n")
+            file.write(text + "\n")
             file.flush()
-            os.fsync(file.fileno())
+            if sync:
+                os.fsync(file.fileno())
         os.replace(name, path)
     except BaseException:
         os.unlink(name)
