@@ -235,8 +235,10 @@ def test_sessions_are_listed(proxy: Process) -> None:
     head, *rows = result.stdout.splitlines()
     assert head.split() == ["SESSION", "MODE", "GATED", "LAST", "SEEN", "AGENT"]
     assert {row.split()[0] for row in rows} >= {"l1", "l2", "l3"}
-    data = json.loads(ask(proxy, "sessions", "--json", "--limit", "2").stdout)
-    assert len(data["sessions"]) == 2
+    assert "there are more" not in result.stderr
+    limited = ask(proxy, "sessions", "--json", "--limit", "2")
+    assert len(json.loads(limited.stdout)["sessions"]) == 2
+    assert limited.stderr == "there are more: --limit 4\n"
 
 
 def test_r5_a_child_that_its_parent_holds_says_so(proxy: Process) -> None:

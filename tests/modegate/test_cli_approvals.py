@@ -209,8 +209,23 @@ def test_who_comes_second_is_told_how_it_was_settled(proxy: Running, verb: str) 
     again = cli(proxy, verb, name)
     assert again.exit_code == 1
     assert again.stdout == ""
-    assert f"approval '{name}' is already answered with 'reject' by person:cli" in again.stderr
+    assert f"approval {name} is already answered with 'reject' by person:cli" in again.stderr
     assert mode_of(proxy, f"second-{verb}") == "plan"
+    # The beginning of its id will do, as for one that is open.
+    short = cli(proxy, verb, name[:-2])
+    assert short.exit_code == 1
+    assert f"approval {name} is already answered with 'reject' by person:cli" in short.stderr
+    assert "no approval begins with 'nothing'" in cli(proxy, verb, "nothing").stderr
+
+
+def test_o16_an_approval_can_have_a_comment(proxy: Running) -> None:
+    agent, name = submit(proxy, "commented")
+    done = cli(proxy, "approve", name, "--comment", "but keep the tests")
+    assert done.exit_code == 0, done.stderr
+    agent.answer()
+    events = control(proxy, "GET", "/sessions/commented/events")["events"]
+    (answered,) = [one for one in events if one["type"] == "approval/answered"]
+    assert answered["data"]["comment"] == "but keep the tests"
 
 
 def test_a_plan_that_nobody_saw_can_be_approved_later(proxy: Running) -> None:

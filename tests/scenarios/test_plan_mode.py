@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -277,6 +278,24 @@ async def test_b133_session_ids(tmp_path: Path) -> None:
         )
         assert b"S3CRET" not in held
     assert all(not one.header("x-modegate-session") for one in up.requests)
+
+
+@pytest.mark.parametrize(
+    ("path", "warns"),
+    [("/s/named/v1", False), ("/v1", True)],
+    ids=["OpenCode as documented", "none"],
+)
+async def test_o16_a_session_that_is_named_on_purpose_is_no_reason_to_warn(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, path: str, warns: bool
+) -> None:
+    """OpenCode sends ids of its own with every request, beside the one in its base URL."""
+    async with running(tmp_path, "http://127.0.0.1:9") as proxy, client() as http:
+        with caplog.at_level(logging.WARNING):
+            headers = {"x-session-id": "ses_1", "x-session-affinity": "ses_2"}
+            body = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+            await http.post(f"{proxy.url}{path}/chat/completions", json=body, headers=headers)
+    told = [one.getMessage() for one in caplog.records]
+    assert any("these name another" in one for one in told) is warns
 
 
 async def test_b003_children_follow_their_parent(tmp_path: Path) -> None:

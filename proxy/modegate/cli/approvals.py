@@ -58,18 +58,22 @@ def _table(found: list[dict[str, Any]]) -> str:
 @click.argument("approval", metavar="ID")
 @with_client
 @click.option("--option", help="Which of the options, if there is more than one way to approve.")
+@click.option("--comment", default="", help="What the model is told with it.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def approve(client: ControlClient, approval: str, option: str | None, as_json: bool) -> None:
-    """Approve a plan, or allow a call once.
+def approve(
+    client: ControlClient, approval: str, option: str | None, comment: str, as_json: bool
+) -> None:
+    """Approve a plan, or allow a call once; the model is told your comment, if it still waits.
 
     The beginning of an ID will do if no other one begins so.
 
     \b
     Examples: modegate approve mg-perm-5f3a
               modegate approve mg-perm-5f3a --option approve-2
+              modegate approve mg-perm-5f3a --comment "but keep the old API"
     """
-    one = pick(open_ones(client), approval)
-    settle(client, one or approval, option or _only_way(one), as_json=as_json)
+    one = _meant(client, approval)
+    settle(client, one, option or _only_way(one), comment=comment, as_json=as_json)
 
 
 @click.command()
@@ -83,16 +87,33 @@ def reject(client: ControlClient, approval: str, reason: str, as_json: bool) -> 
     \b
     Example: modegate reject mg-perm-5f3a --reason "keep the old API"
     """
-    one = pick(open_ones(client), approval)
-    rejecting = [way["id"] for way in one["options"] if way["kind"] == "reject"] if one else []
-    option = rejecting[0] if rejecting else "reject"
-    settle(client, one or approval, option, comment=reason, as_json=as_json)
+    one = _meant(client, approval)
+    option = next(way["id"] for way in one["options"] if way["kind"] == "reject")
+    settle(client, one, option, comment=reason, as_json=as_json)
 
 
 def open_ones(client: ControlClient) -> list[dict[str, Any]]:
     """Give what can be answered now."""
     found: list[dict[str, Any]] = client.get(APPROVALS)["approvals"]
     return found
+
+
+def _meant(client: ControlClient, begins: str) -> dict[str, Any]:
+    """Give the open question that a person means.
+
+    Raises:
+        click.ClickException: there is none; says how it was settled, if it is one of the last.
+    """
+    from modegate.cli.desk import how
+    from modegate.server.printable import printable
+
+    one = pick(open_ones(client), begins)
+    if one is not None:
+        return one
+    over = pick(client.get(APPROVALS, settled="true")["approvals"], begins)
+    if over is None:
+        raise click.ClickException(f"no approval begins with {begins!r}")
+    raise click.ClickException(printable(f"approval {over['id']} is already {how(over)}"))
 
 
 def pick(found: list[dict[str, Any]], begins: str) -> dict[str, Any] | None:
@@ -106,9 +127,7 @@ def pick(found: list[dict[str, Any]], begins: str) -> dict[str, Any] | None:
     return best[0] if best else None
 
 
-def _only_way(one: Mapping[str, Any] | None) -> str:
-    if one is None:
-        return "approve"  # it is not open, and the proxy says why
+def _only_way(one: Mapping[str, Any]) -> str:
     ways = [way for way in one["options"] if way["kind"] != "reject"]
     if len(ways) == 1:
         return str(ways[0]["id"])
@@ -120,7 +139,7 @@ def _only_way(one: Mapping[str, Any] | None) -> str:
 
 def settle(
     client: ControlClient,
-    question: Mapping[str, Any] | str,
+    question: Mapping[str, Any],
     option: str,
     *,
     comment: str = "",
@@ -133,7 +152,7 @@ def settle(
     """
     from modegate.server.printable import printable
 
-    name = question if isinstance(question, str) else question["id"]
+    name = question["id"]
     body = {"option": option} | ({"comment": comment} if comment else {})
     answer = client.post(f"{APPROVALS}/{quote(name, safe='')}", body)
     if as_json:

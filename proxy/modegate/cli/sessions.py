@@ -24,7 +24,11 @@ def sessions(client: ControlClient, limit: int, as_json: bool) -> None:
     from modegate.cli.text import table, when
     from modegate.core.gating import TOLD
 
-    rows = list(_session_rows(client, limit))
+    # One more than is shown tells whether there are more.
+    rows = list(_session_rows(client, limit + 1))
+    if len(rows) > limit:
+        rows = rows[:limit]
+        click.echo(f"there are more: --limit {2 * limit}", err=True)
     if as_json:
         click.echo(json.dumps({"sessions": rows}))
         return

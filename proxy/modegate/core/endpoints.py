@@ -124,6 +124,13 @@ def _strip_session(raw_path: bytes) -> tuple[SessionId | None, bytes]:
     return parse_session_id(raw), (slash + rest) or b"/"
 
 
+def advice(path: bytes) -> str:
+    """Say what to do about a path that cannot be gated."""
+    if path.startswith(b"/v1/v1/"):
+        return "the agent adds /v1 to its base URL by itself, so leave that out there"
+    return "use /v1/chat/completions, /v1/responses or /v1/messages"
+
+
 def _kind(method: str, path: bytes) -> Kind:
     if method == "OPTIONS" or (method, path) in _PROBES:
         return Kind.HARMLESS  # OPTIONS: the preflight of browsers

@@ -290,6 +290,15 @@ class Approvals:
         """Give the session of a question, from the index; None if the tenant never asked it."""
         return await self._log.asked_in(tenant, approval_id)
 
+    async def settled_ones(self, tenant: Tenant) -> list[Pending]:
+        """Give what was settled of a tenant's questions of the last day, as far as it is remembered."""
+        found: list[Pending] = []
+        for key in await self.sessions(tenant):
+            with suppress(SessionUnreadable):
+                state = await self._readable(key)
+                found += [Pending(key, one) for one in state.approvals.values() if not one.open]
+        return sorted(found, key=lambda one: one.approval.asked_at)
+
     async def open_ones(self, tenant: Tenant) -> list[Pending]:
         """Give all that a tenant's people can still answer, the oldest first.
 

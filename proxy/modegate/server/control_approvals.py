@@ -106,7 +106,7 @@ class ApprovalRoutes:
         return [shown(one) for one in await self._approvals.of(key)]
 
     async def approvals(self, request: Request) -> Response:
-        """List what is open, the oldest first, or follow it as server-sent events.
+        """List what is open, or what was settled, the oldest first, or follow it as server-sent events.
 
         A follower with a name (`client`) is there as long as its stream is.
         """
@@ -119,7 +119,9 @@ class ApprovalRoutes:
                 media_type="text/event-stream",
                 headers=SSE_HEADERS,
             )
-        found = await self._approvals.open_ones(tenant)
+        settled = request.query_params.get("settled") == "true"
+        asked = self._approvals.settled_ones if settled else self._approvals.open_ones
+        found = await asked(tenant)
         return JSONResponse({"approvals": [shown(one) for one in found]})
 
     async def answer(self, request: Request) -> Response:

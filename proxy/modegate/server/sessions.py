@@ -71,8 +71,10 @@ class Sessions:
             Refusal: the mode in force, or the log, cannot be used.
         """
         if found.disagree:
-            log.warning(
-                "session %s was taken from %s; these name another: %s",
+            # Who names the session on purpose knows that the agent sends an id of its own.
+            level = logging.DEBUG if found.given else logging.WARNING
+            log.log(
+                level, "session %s was taken from %s; these name another: %s",
                 found.key, found.how, ", ".join(found.disagree),
             )  # fmt: skip
         state = await self._opened(found, policy, path)

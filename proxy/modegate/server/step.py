@@ -14,7 +14,7 @@ from modegate.core import fetching, identify
 from modegate.core import headers as lines
 from modegate.core.dialects.base import Dialect
 from modegate.core.encoding import BadEncoding, UnknownEncoding, whole
-from modegate.core.endpoints import Endpoint, Kind, classify
+from modegate.core.endpoints import Endpoint, Kind, advice, classify
 from modegate.core.errors import (
     BadRequest,
     ControlTokenSent,
@@ -203,7 +203,7 @@ class Step:
         passes = endpoint.kind in (Kind.HARMLESS, Kind.STORED)
         if not passes and endpoint.kind not in self._reach.dialects:
             raise EndpointNotGated(
-                f"{why}, and modegate cannot gate {method} {path}; use /v1/chat/completions, or set the mode "
+                f"{why}, and modegate cannot gate {method} {path}; {advice(endpoint.path)}, or set the mode "
                 "to default"
             )
         other = override(method, scope["raw_path"], scope["query_string"], self._headers)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from modegate.core.endpoints import Endpoint, Kind, classify
+from modegate.core.endpoints import Endpoint, Kind, advice, classify
 from modegate.core.errors import BadSession
 from modegate.core.ids import fits_session_id
 
@@ -189,3 +189,16 @@ def test_the_path_that_is_forwarded_is_the_end_of_the_path_that_came(raw: bytes)
             b"/messages",
             b"/messages/count_tokens",
         )
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        (b"/v1/v1/messages", "leave that out"),
+        (b"/v1/v1/chat/completions", "leave that out"),
+        (b"/v1/assistants", "/v1/messages"),
+        (b"/v1/v10/x", "/v1/responses"),
+    ],
+)
+def test_o16_what_to_do_about_another_path(path: bytes, words: str) -> None:
+    assert words in advice(path)
