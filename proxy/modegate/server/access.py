@@ -159,6 +159,8 @@ class Access:
 
     def _judged(self) -> list[tuple[Token, bytes, str]]:
         tokens = self._policies.current.control.tokens
+        if not tokens:  # as nearly everywhere; each model request comes by here
+            return []
         secrets_ = [self._environ.get(token.env, "") for token in tokens]
         digests = [_digest(secret) for secret in secrets_]
         taken = [self._own, *digests]
