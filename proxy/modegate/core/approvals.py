@@ -321,8 +321,10 @@ def joinable(approvals: Mapping[str, Approval], asked: ApprovalAsked, now_ms: in
     return None
 
 
-def moved_on(approvals: Mapping[str, Approval], lane: str, place: str) -> tuple[str, ...]:
+def moved_on(approvals: Mapping[str, Approval], lane: str | None, place: str) -> tuple[str, ...]:
     """Name a lane's open questions that its user may have moved on from: `place` is where the history ends.
+
+    None stands for all lanes, where it is not known which one it is.
 
     The same request sent again is no new message, so that it closes nothing. Those that a step waits for are
     not closed, see `abandoned`.
@@ -330,7 +332,7 @@ def moved_on(approvals: Mapping[str, Approval], lane: str, place: str) -> tuple[
     return tuple(
         one.asked.id
         for one in approvals.values()
-        if one.open and one.asked.lane == lane and one.asked.place != place
+        if one.open and lane in (None, one.asked.lane) and one.asked.place != place
     )
 
 

@@ -208,7 +208,12 @@ class Asking:
         """Close the lane's detached questions where its user goes on with a new message."""
         if self._request is None or not self._dialect.newest_is_user(self._request):
             return []
-        ids = moved_on(standing.state.approvals, self.lane, self.end)
+        asked = standing.state.approvals
+        if not asked:
+            return []
+        # What was compacted away hides of which lane it was, and a stale plan must not stay open.
+        lane = None if _begins_compacted(self._request) else self.lane
+        ids = moved_on(asked, lane, self.end)
         return [Abandon(ids)] if ids else []
 
     def counted(self, standing: Standing) -> list[Effect]:
@@ -251,3 +256,19 @@ class Asking:
         declared = self._request.declared
         offer = Offer(standing, assembled.tools, declared, assembled.native, texts)
         return offer, [*log, CallUpstream(lines, assembled.body)]
+
+
+def _begins_compacted(request: Any) -> bool:
+    """Tell whether something that the provider has compacted stands in front of the first user message."""
+    for span in request.messages:
+        item = request.decode(span)
+        if not isinstance(item, dict):
+            return False
+        content = item.get("content")
+        parts = [item, *(content if isinstance(content, list) else ())]
+        kinds = (part.get("type") for part in parts if isinstance(part, dict))
+        if any(isinstance(kind, str) and "compaction" in kind for kind in kinds):
+            return True
+        if item.get("role") == "user":
+            return False
+    return False

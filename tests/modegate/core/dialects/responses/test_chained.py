@@ -157,3 +157,32 @@ def test_g1_a_request_without_tools_does_not_take_the_notice(agent: Agent) -> No
     assert notice.lane == headers[0].lane
     assert len(headers) == 2
     assert headers[1].lane != headers[0].lane
+
+
+SEALED = {"type": "compaction", "id": "cmp_1", "encrypted_content": "sealed"}
+
+
+def said_by(role: str, text: str) -> Json:
+    return {"type": "message", "role": role, "content": text}
+
+
+@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize(
+    ("history", "closes"),
+    [
+        ([SEALED, said_by("user", "no, never do that")], True),
+        ([said_by("developer", "d"), SEALED, said_by("user", "no")], True),
+        # Another conversation of the session, such as a sub-agent's.
+        ([said_by("user", "look at b.py")], False),
+        ([said_by("user", "look"), SEALED, said_by("user", "on")], False),
+    ],
+    ids=["compacted", "behind instructions", "another lane", "compacted later"],
+)
+def test_g1_a_history_that_was_compacted_away_leaves_no_stale_plan(
+    history: list[Json], closes: bool, *, streamed: bool
+) -> None:
+    agent = Agent("previous_response_id", streamed)
+    agent.send("first", [submit("A")], [message("nobody was there")])
+    agent.last = ""
+    agent.send(history, [message("hm")])
+    assert agent.questions == [("abandoned", Status.CLOSED) if closes else ("A", Status.DETACHED)]
