@@ -233,6 +233,46 @@ async def test_s4_keys_that_redis_evicted(
             assert (await ready(proxy)).status_code == (200 if sight.status == 400 else 503)
 
 
+@pytest.mark.parametrize(
+    "lost",
+    [
+        ("modegate:{feed}:store",),
+        ("modegate:{feed}:store", "modegate:{local/s}:events", "modegate:{local}:ends"),
+        ("modegate:{feed}:store", "modegate:{local/s}:events", "modegate:{feed}"),
+    ],
+    ids=lambda keys: " ".join(key.rpartition(":")[2] for key in keys),
+)
+async def test_s4_a_process_that_knows_nothing_takes_no_remains_for_a_new_store(
+    tmp_path: Path, server: RedisServer, lost: tuple[str, ...]
+) -> None:
+    """Without a state folder: something is there that only a store with an identity has."""
+    async with RawUpstream(DENIED) as up:
+        async with running(tmp_path, up.base_url, log=server.url) as proxy:
+            await proxy.set_mode("review", "another")
+            await proxy.set_mode("plan")
+        await admin(server, "DEL", *lost)
+        shutil.rmtree(tmp_path / "state")
+        async with running(tmp_path, up.base_url, log=server.url) as proxy:
+            await refused(proxy)
+            assert (await adopt(proxy, "--yes")).returncode == 0
+            assert (await ask(proxy, SPEECH, "never-seen")).status == 200
+
+
+async def test_a_store_of_an_older_version_gets_an_identity(
+    tmp_path: Path, server: RedisServer
+) -> None:
+    """It has events and no identity, and nothing is lost."""
+    async with RawUpstream(DENIED) as up:
+        async with running(tmp_path, up.base_url, log=server.url) as proxy:
+            await proxy.set_mode("plan")
+        await admin(server, "DEL", "modegate:{feed}:store")
+        await admin(server, "ZREM", "modegate:{local}:ends", "")
+        shutil.rmtree(tmp_path / "state")
+        async with running(tmp_path, up.base_url, log=server.url) as proxy:
+            await held(proxy)
+            assert (await ready(proxy)).status_code == 200
+
+
 async def test_s4_the_set_of_an_agents_derived_sessions(
     tmp_path: Path, server: RedisServer
 ) -> None:

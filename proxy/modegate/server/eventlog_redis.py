@@ -189,7 +189,19 @@ class RedisLog:
             except AnotherLog:
                 return  # the read itself tells of it
             if not ours:
+                if not found:
+                    await self._require_unnamed()
                 self._home.keep((await self._claim([STORE], [new_identity()])).decode())
+
+    async def _require_unnamed(self) -> None:
+        """Check that a store without an identity never had one: it is new, or an older version's."""
+        last = _feed_changes(await self._reader.xrevrange(FEED, count=1))
+        named = await self._reader.zscore(Index(LOCAL).ends, MARK)
+        whole = all(
+            [await self._reader.zscore(Index(c.key.tenant).ends, c.key.session) for c in last]
+        )
+        if named is not None or not whole:
+            raise lost("what it was called")
 
     async def _end(self) -> int:
         last = await self._reader.xrevrange(FEED, count=1)
