@@ -18,11 +18,11 @@ from typing import Any
 import msgspec
 from redis.exceptions import OutOfMemoryError, RedisError
 
-from modegate.core.errors import AnotherLog, Conflict
+from modegate.core.errors import Conflict
 from modegate.core.events import ApprovalAsked, Entry, Record, SessionOpen, decode, encode
-from modegate.core.ids import LOCAL, Seq, SessionId, SessionKey, Tenant
-from modegate.server.eventlog import Change, Changes, Listed, Page, Question, Seen
-from modegate.server.eventlog_home import Home, lost, new_identity
+from modegate.core.ids import Seq, SessionId, SessionKey, Tenant
+from modegate.server.eventlog import Changes, Listed, Page, Question, Seen
+from modegate.server.eventlog_home import Home
 from modegate.server.eventlog_rules import (
     ANYBODYS,
     DERIVED,
@@ -39,7 +39,6 @@ from modegate.server.eventlog_rules import (
 from modegate.server.redis_clients import BLOCK_S, RedisClients
 from modegate.server.redis_keys import (
     APPEND,
-    CLAIM,
     FEED,
     MARK,
     NOBODY,
@@ -50,9 +49,9 @@ from modegate.server.redis_keys import (
     Index,
     SessionKeys,
     add_derived,
-    instead_of,
     marked,
 )
+from modegate.server.redis_trust import RedisTrust, feed_changes, place
 
 _decode_seen = msgspec.json.Decoder(tuple[str, str]).decode
 
@@ -70,11 +69,9 @@ class RedisLog:
         self._reader, self._writer = self._clients.reader, self._clients.writer
         self._feed_cap = feed_cap
         self._home = home or Home()
-        self._settling = asyncio.Lock()
-        self._marked: set[Tenant] = set()
+        self._trust = RedisTrust(self._clients, self._home)
         self._failures = Failures()
         self._append = self._writer.register_script(APPEND)
-        self._claim = self._writer.register_script(CLAIM)
         self._save = self._writer.register_script(SAVE_CHECKPOINT)
 
     @property
@@ -88,12 +85,12 @@ class RedisLog:
         """Append all entries or none, durably; give the last one's seq."""
         envelopes = [encode(entry) for entry in entries]
         with self._reported("written"):
-            await self._settle()
+            await self._trust.settle()
             # First, so that no question is in a log and not in the index.
             await self._note_questions(key, entries)
             if is_kin_of_all(key, entries):
                 await self._note_unknown(key)
-            await self._mark(key.tenant)
+            await self._trust.mark(key.tenant)
             fits, last = await self._append(
                 [SessionKeys(key).events], ["" if expect is None else expect, *envelopes]
             )
@@ -110,15 +107,6 @@ class RedisLog:
         if await self._writer.hget(index.seen, key.session) is None:
             await self._writer.sadd(index.derived(ANYBODYS), key.session)
             await self._writer.zadd(index.ends, {index.derived_mark(ANYBODYS): 0})
-
-    async def _mark(self, tenant: Tenant) -> None:
-        """Mark a tenant's index of ends before there is anything in it, once for all."""
-        if tenant in self._marked:
-            return
-        if not await self._writer.hget(STORE, marked(tenant)):
-            await self._writer.zadd(Index(tenant).ends, {MARK: 0})
-            await self._writer.hset(STORE, marked(tenant), 1)
-        self._marked.add(tenant)
 
     async def _note_questions(self, key: SessionKey, entries: Sequence[Entry]) -> None:
         asked = {e.event.id: e.event.expires for e in entries if isinstance(e.event, ApprovalAsked)}
@@ -161,12 +149,12 @@ class RedisLog:
         # And which store it is last: it was the same all the while.
         pipe.hget(STORE, "id")
         with self._reported("read"):
-            await self._settle()
+            await self._trust.settle()
             traces, named, ends, info, found, store = await pipe.execute(raise_on_error=False)
             for answer in (named, ends, found, traces, store):
                 if isinstance(answer, Exception):
                     raise answer
-            await self._require(store, whole=not named or ends[1] is not None)
+            await self._trust.require(store, whole=not named or ends[1] is not None)
         end = ends[0]
         if not isinstance(info, Exception):  # an error: there is no such stream
             end = max(end or 0, _seq(info["last-generated-id"]))
@@ -174,58 +162,6 @@ class RedisLog:
         require_whole(key, after, records, limit, int(end or 0))
         require_no_trace(key, bool(traces) and not (found or end or after))
         return records
-
-    async def _settle(self) -> None:
-        """Trust the store that is met first, if none is trusted yet; one that has no identity gets one."""
-        if self._home.met:
-            return
-        async with self._settling:
-            if self._home.met:
-                return
-            self._home.meet(await self._end())
-            found = await self._writer.hget(STORE, "id")
-            try:
-                ours = self._home.is_ours(found.decode() if found else None)
-            except AnotherLog:
-                return  # the read itself tells of it
-            if not ours:
-                if not found:
-                    await self._require_unnamed()
-                self._home.keep((await self._claim([STORE], [new_identity()])).decode())
-
-    async def _require_unnamed(self) -> None:
-        """Check that a store without an identity never had one: it is new, or an older version's."""
-        last = _feed_changes(await self._reader.xrevrange(FEED, count=1))
-        named = await self._reader.zscore(Index(LOCAL).ends, MARK)
-        whole = all(
-            [await self._reader.zscore(Index(c.key.tenant).ends, c.key.session) for c in last]
-        )
-        if named is not None or not whole:
-            raise lost("what it was called")
-
-    async def _end(self) -> int:
-        last = await self._reader.xrevrange(FEED, count=1)
-        return _place(last[0][0]) if last else 0
-
-    async def _require(self, identity: bytes | None, *, whole: bool) -> None:
-        """Check that what was read is of the store that is trusted, and that nothing of it was lost.
-
-        A store that operators adopted elsewhere in place of the one that is trusted here will do.
-
-        Args:
-            identity: what the store is called, as read *after* the rest.
-            whole: whether all is there of which the store says that it is.
-        """
-        found = identity.decode() if identity else None
-        try:
-            ours = self._home.is_ours(found)
-        except AnotherLog:
-            if found is None or not await self._writer.hget(STORE, instead_of(self._home.identity)):
-                raise
-            self._home.keep(found)
-            ours = True
-        if not (ours and whole):
-            raise lost("parts of its index")
 
     async def changes(self, position: str | None, *, wait: float = 0.0) -> Changes:
         """Give what the feed brought after `position` (None: only the feed's present end)."""
@@ -259,8 +195,8 @@ class RedisLog:
                 and len(rows) < FEED_PAGE
                 and int(connection) == self._clients.feed_connects
             ):
-                self._home.reached(_place(rows[-1][0]))
-                return Changes(self._position(rows[-1][0]), _feed_changes(rows[1:]))
+                self._home.reached(place(rows[-1][0]))
+                return Changes(self._position(rows[-1][0]), feed_changes(rows[1:]))
             self._home.doubt()
         end = await feed.xrevrange(FEED, count=1)
         # A feed without any entry gets one of no session, so that a position always names one.
@@ -289,9 +225,9 @@ class RedisLog:
         pipe.zscore(index.times, key.session)
         pipe.hget(STORE, "id")
         with self._reported("read"):
-            await self._settle()
+            await self._trust.settle()
             score, store = await pipe.execute()
-            await self._require(store, whole=True)
+            await self._trust.require(store, whole=True)
         return score is not None
 
     async def sessions(self, tenant: Tenant, cursor: str | None = None, limit: int = 50) -> Page:
@@ -354,11 +290,11 @@ class RedisLog:
             pipe.zinter({index.ends: 1, index.derived(whose): 0})
         pipe.hget(STORE, "id")
         with self._reported("read"):
-            await self._settle()
+            await self._trust.settle()
             named, marks, there, own, others_there, others, store = await pipe.execute()
             promised = (named, *(mark is not None for mark in marks[1:]))
             found = (marks[0] is not None, there, others_there)
-            await self._require(
+            await self._trust.require(
                 store, whole=all(f or not p for p, f in zip(promised, found, strict=True))
             )
             both = list({*own, *others})
@@ -424,25 +360,8 @@ class RedisLog:
 
     async def adopt(self) -> str:
         """Trust the store as it is from now on, what it has lost included; give its identity."""
-        before = self._home.identity
         with self._reported("written"):
-            wanted = self._home.given or new_identity()
-            identity: str = (await self._claim([STORE], [wanted])).decode()
-            self._home.meet(await self._end())
-            if before not in (None, identity):
-                await self._writer.hset(STORE, instead_of(before), 1)
-            self._home.keep(identity)
-            index = Index(LOCAL)
-            await self._writer.zadd(index.ends, {MARK: 0})
-            await self._writer.hset(STORE, marked(LOCAL), 1)
-            await self._forget_lost_sets(index)
-        return identity
-
-    async def _forget_lost_sets(self, index: Index) -> None:
-        for mark in await self._writer.zrangebyscore(index.ends, 0, 0):
-            digest = mark.decode().strip()
-            if digest and not await self._writer.exists(index.derived_of(digest)):
-                await self._writer.zrem(index.ends, mark)
+            return await self._trust.adopt()
 
     async def warnings(self) -> list[str]:
         """Give what an operator should change, where this user may ask: that the server evicts."""
@@ -480,19 +399,5 @@ class RedisLog:
             raise asyncio.CancelledError
 
 
-def _place(stream_id: bytes) -> int:
-    """Give a number that grows with the ids of a stream."""
-    milliseconds, _, number = stream_id.partition(b"-")
-    return (int(milliseconds) << 20) + min(int(number), (1 << 20) - 1)
-
-
 def _seq(stream_id: bytes) -> Seq:
     return Seq(int(stream_id.partition(b"-")[0]))
-
-
-def _feed_changes(rows: Sequence[tuple[bytes, dict[bytes, bytes]]]) -> tuple[Change, ...]:
-    return tuple(
-        Change(SessionKey.parse(fields[b"k"].decode()), Seq(int(fields[b"s"])))
-        for _, fields in rows
-        if fields[b"k"]
-    )

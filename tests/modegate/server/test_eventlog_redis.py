@@ -180,6 +180,7 @@ async def test_whoever_is_far_behind_gets_a_gap(log: RedisLog, raw: Any) -> None
 async def test_an_append_whose_feed_fails_raises_and_can_be_told_again(
     log: RedisLog, raw: Any
 ) -> None:
+    assert await log.read(S) == []
     await raw.set(FEED, "not a stream")
     with pytest.raises(LogUnavailable):
         await log.append(S, [mode_set("plan")])
