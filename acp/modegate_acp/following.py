@@ -147,7 +147,9 @@ class Following:
         self._fed.discard(session)
         for name in self._withdraw(session):
             self._leave(session, name)
-        self._shown.pop(session, None)
+        gone = self._shown.pop(session, None)
+        for name in gone.asked if gone else ():
+            _ = self._telling.pop(name, None)
         self._newest.pop(session, None)
         self.outbox.release(session)
 
@@ -246,9 +248,13 @@ class Following:
 
     def sent(self, session: SessionId | None, out: Out) -> None:
         """Hear from the transport that a message is on its way: a person is now shown the question."""
-        if out.asks is not None and session is not None:
-            telling = self._feed.spawn(self._delivered(session, out.asks))
-            self._telling[out.asks] = telling
+        if out.asks is None or session is None:
+            return
+        shown = self._shown.get(session)
+        asked = shown.asked.get(out.asks) if shown else None
+        # What was withdrawn while it waited for its turn is shown to nobody.
+        if asked is not None and asked.rpc is not None:
+            self._telling[out.asks] = self._feed.spawn(self._delivered(session, out.asks))
 
     @property
     def _name(self) -> str:
@@ -286,14 +292,16 @@ class Following:
         may = dismissed and level is not None and level.covers(Level.TIGHTEN)
         reject = may and not any(one.may_answer(session, name) for one in others)
         telling = self._telling.pop(name, None)
-        if telling is not None:
+        # A client may answer before its transport has said that the question is on its way.
+        if telling is not None or reject:
             with suppress(RuntimeError):  # the process ends, and its steps with it
                 self._start(self._left(session, name, telling, reject=reject))
 
     async def _left(
-        self, session: SessionId, name: str, telling: asyncio.Task[None], *, reject: bool
+        self, session: SessionId, name: str, telling: asyncio.Task[None] | None, *, reject: bool
     ) -> None:
-        await asyncio.wait([telling])
+        if telling is not None:
+            await asyncio.wait([telling])
         by = self._viewer.by("request_permission") if reject else "gate"
         key, approvals = self._viewer.key(session), self._shared.approvals
         try:
