@@ -15,6 +15,7 @@ from modegate.core.calls import Gathered, arguments_hash, digest
 from modegate.core.dialects.base import Refused
 from modegate.core.events import CallJudged
 from modegate.core.ids import DEFAULT_MODE, CallId, Seq, StepId, ToolName
+from modegate.core.near import near
 from modegate.core.policy import EXIT_TOOL, Exit, Judgement, ToolCall, Verdict
 from modegate.core.standing import STRICTNESS, Force, Standing
 from modegate.core.text_calls import TextCalls
@@ -102,6 +103,19 @@ def _exit_ruling(
     return _Ruling(Judgement(Verdict.ASK, "exit", "a person decides on the plan"), force, leave)
 
 
+def _repaired(readings: Sequence[ToolCall], declared: frozenset[str]) -> list[ToolCall]:
+    """Add the calls that a client could make of names which it has not: of its own that are near."""
+    found = dict.fromkeys(one.name for one in readings)
+    more = [
+        ToolCall(ToolName(other), one.arguments)
+        for one in readings
+        if one.name not in declared
+        for other in near(one.name, declared)
+        if other not in found
+    ]
+    return [*readings, *more]
+
+
 class Gate:
     """Judges the calls of one step."""
 
@@ -172,6 +186,8 @@ class Gate:
             return _ungated(call, offer)
         if not readings:
             return _unreadable(call.doubt, forces[0])
+        if not call.ran:
+            readings = _repaired(readings, offer.declared)
         family = ToolName(call.family)
         if family and offer.standing.may_run(family) and now.may_run(family):
             # By this word the request was filtered, too.

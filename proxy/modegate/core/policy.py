@@ -4,14 +4,15 @@ A `Policy` is immutable and named by the hash of its meaning. `judge` reads the 
 first that matches wins, and where none matches the call is not released (deny by default). Names match
 by code point: exact, case-sensitive, anchored at both ends.
 
-Two things here are stricter than "first match wins" alone. A call of the exit tool is never released by
+Three things here are stricter than "first match wins" alone. A call of the exit tool is never released by
 a rule, because only a person leaves a mode. A call whose arguments cannot be read does not slip past a
-`deny` or `ask` with a `when` to an `allow` behind it.
+`deny` or `ask` with a `when` to an `allow` behind it. And a glob behind a `deny` or `ask` does not release
+what is one of their names but for its spelling, which clients repair.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
@@ -20,6 +21,7 @@ from modegate.core.arguments import spelling
 from modegate.core.globs import glob_matches
 from modegate.core.ids import DEFAULT_MODE, LOCAL, ModeId, Tenant, ToolName
 from modegate.core.levels import Control
+from modegate.core.near import is_glob, misses
 from modegate.core.upstreams import Route, UpstreamSpec
 
 EXIT_TOOL = ToolName("exit_plan_mode")
@@ -176,26 +178,58 @@ class Judgement:
 
 
 def judge(mode: Mode, call: ToolCall) -> Judgement:
-    """Give the verdict of one mode on one call."""
+    """Give the verdict of one mode on one call.
+
+    A glob gives a name only what no rule in front of it keeps back from a name that is near: a client may
+    run that one. A rule that writes the name itself means it.
+    """
     if call.name == EXIT_TOOL:
         reason = f"{EXIT_TOOL} is handled by the mode's exit: a person decides, never a rule"
         return Judgement(Verdict.ANSWER, "exit", reason)
+    judgement, at = _first(mode, call)
+    if at is None or not is_glob(mode.rules[at].pattern):
+        return judgement
+    return _missed(mode, call, at) or judgement
+
+
+def _first(mode: Mode, call: ToolCall) -> tuple[Judgement, int | None]:
+    """Give what the first rule says that matches, and where it stands if it lets the call through or asks."""
     unmet = ""
     for index, rule in enumerate(mode.rules):
         if not glob_matches(rule.pattern, call.name):
             continue
         doubtful = rule.when is not None and _doubtful(rule.when, call.arguments)
         if rule.when is None or (not doubtful and _holds(rule.when, call.arguments)):
-            return _apply(rule, _label(rule, index))
+            through = index if rule.effect is not Effect.DENY else None
+            return _apply(rule, _label(rule, index)), through
         unmet = unmet or _label(rule, index)
         if doubtful and rule.effect is not Effect.ALLOW:
             reason = f"{unmet} depends on the arguments, and they cannot be read"
-            return Judgement(Verdict.ANSWER, unmet, reason)
+            return Judgement(Verdict.ANSWER, unmet, reason), None
     if unmet:
         reason = f"{unmet} covers {call.name!r} only with other arguments"
     else:
         reason = f"no rule of mode {mode.id!r} covers {call.name!r}"
-    return Judgement(Verdict.ANSWER, "no rule", reason)
+    return Judgement(Verdict.ANSWER, "no rule", reason), None
+
+
+def _missed(mode: Mode, call: ToolCall, at: int) -> Judgement | None:
+    """Give what a rule in front of a glob says of a name that is near, if that is stricter than the glob."""
+    found: Judgement | None = None
+    for index, rule in enumerate(mode.rules[:at]):
+        asks = rule.effect is Effect.ASK
+        if rule.effect is Effect.ALLOW or (asks and mode.rules[at].effect is Effect.ASK):
+            continue
+        if glob_matches(rule.pattern, call.name) or not misses(rule.pattern, call.name):
+            continue
+        doubtful = rule.when is not None and _doubtful(rule.when, call.arguments)
+        if rule.when is None or doubtful or _holds(rule.when, call.arguments):
+            label = _label(rule, index)
+            reason = f"{call.name!r} differs from what {label} covers in its spelling alone"
+            found = Judgement(Verdict.ASK, label, reason)
+            if doubtful or not asks:
+                return Judgement(Verdict.ANSWER, label, reason)
+    return found
 
 
 def may_offer(mode: Mode, name: ToolName) -> bool:
@@ -205,13 +239,22 @@ def may_offer(mode: Mode, name: ToolName) -> bool:
     """
     if name == EXIT_TOOL:
         return False
-    for rule in mode.rules:
+    for index, rule in enumerate(mode.rules):
         if glob_matches(rule.pattern, name):
             if rule.effect is not Effect.DENY:
-                return True
-            if rule.when is None:
+                if not (is_glob(rule.pattern) and _keeps_back(mode.rules[:index], name)):
+                    return True
+            elif rule.when is None:
                 return False
     return False
+
+
+def _keeps_back(rules: Sequence[Rule], name: str) -> bool:
+    """Tell whether some rule refuses every call of a name that is near."""
+    return any(
+        rule.effect is Effect.DENY and rule.when is None and misses(rule.pattern, name)
+        for rule in rules
+    )
 
 
 _VERDICTS = {
