@@ -19,6 +19,7 @@ from types import FrameType
 from typing import NoReturn
 
 import acp
+import neighbours
 import report
 import targets
 from rounds import FEW, LONG, MANY, WORKLOADS, Bench, say
@@ -28,10 +29,11 @@ REPO = targets.HERE.parent
 
 EXAMPLES = """\
 examples:
-  make bench                                   the whole table, in about three minutes
+  make bench                                   the whole table, in about five minutes
   make bench ARGS="--long"                     more and longer rounds, in about twenty
   make bench ARGS="--only json --rounds 3"     workloads whose name holds "json"
   make bench ARGS="--targets nginx,default"    without plan mode
+  make bench ARGS="--neighbours"               what the worst bodies cost others, alone
   make bench ARGS="--acp"                      1,000 ACP connections and 100 flips a second instead
   make bench ARGS="--modegate ../old/.venv/bin/modegate --json" > old.json
 """
@@ -69,6 +71,12 @@ def show(bench: Bench, took: float) -> None:
     print(
         f"Ratios: median of {bench.args.rounds} rounds (min-max), each to nginx in its round; {took:.0f} s."
     )
+
+
+def others(folder: Path, args: argparse.Namespace) -> str:
+    """Give what the worst bodies cost a neighbour."""
+    files = (args.modegate.absolute(), args.policies.absolute())
+    return neighbours.run(folder, *files, args.only, as_json=args.json)
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
@@ -113,6 +121,11 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         help="measure memory and lag of ACP connections instead, in about a minute",
     )
     parser.add_argument(
+        "--neighbours",
+        action="store_true",
+        help="measure only what the worst bodies cost others, in about two minutes",
+    )
+    parser.add_argument(
         "--json", action="store_true", help="print every figure as JSON instead of tables"
     )
     args = parser.parse_args(argv)
@@ -122,7 +135,8 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     args.targets = args.targets.split(",")
     if unknown := set(args.targets) - {"nginx", "default", "plan"}:
         parser.error(f"unknown target: {', '.join(sorted(unknown))}")
-    if not any(args.only in workload.name for workload in (*WORKLOADS, LONG)):
+    names = (*WORKLOADS, LONG)
+    if not args.neighbours and not any(args.only in workload.name for workload in names):
         parser.error(
             f"no workload's name holds {args.only!r}: {', '.join(w.name for w in (*WORKLOADS, LONG))}"
         )
@@ -148,11 +162,16 @@ def main(argv: list[str] | None = None) -> int:
                 stack.enter_context(tempfile.TemporaryDirectory(prefix="modegate-bench-"))
             )
             try:
+                if args.neighbours:
+                    print(others(folder, args))
+                    return 0
                 if args.acp:
                     print(acp.run(folder, args.modegate.absolute(), as_json=args.json))
                     return 0
-                bench = start(stack, args, folder)
-                bench.run()
+                with ExitStack() as servers:
+                    bench = start(servers, args, folder)
+                    bench.run()
+                found = "" if args.only or args.json else others(folder, args)
             except BenchError as error:
                 raise BenchError(f"{error}\n{targets.last_words(folder)}".rstrip()) from error
     except BenchError as error:
@@ -161,6 +180,8 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     show(bench, time.monotonic() - began)
+    if found:
+        print(found)
     for reason in bench.results.void:
         say(f"VOID: {reason}")
     return 1 if bench.results.void else 0

@@ -119,7 +119,7 @@ def _pinned(core: int) -> Callable[[], None]:
 
 
 @contextmanager
-def _process(
+def process(
     command: list[str], core: int, log: Path, env: dict[str, str] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run a command in its own process group until the block is left."""
@@ -151,7 +151,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
         return
 
 
-def _wait_ready(
+def wait_ready(
     child: subprocess.Popen[bytes], log: Path, probe: Callable[[], object], seconds: float
 ) -> float:
     """Call `probe` until it raises no BenchError; return the seconds that it took."""
@@ -181,8 +181,8 @@ def last_words(folder: Path) -> str:
 def mock(folder: Path, core: int) -> Iterator[Server]:
     """Run the mock model."""
     port, log = free_port(), folder / "mock.log"
-    with _process([str(compile_tool("mock")), str(port)], core, log) as child:
-        took = _wait_ready(child, log, lambda: call("GET", f"http://127.0.0.1:{port}/stats"), 5)
+    with process([str(compile_tool("mock")), str(port)], core, log) as child:
+        took = wait_ready(child, log, lambda: call("GET", f"http://127.0.0.1:{port}/stats"), 5)
         yield Server("direct", port, child.pid, took)
 
 
@@ -197,8 +197,8 @@ def nginx(folder: Path, core: int, upstream: int) -> Iterator[Server]:
     for place, value in (("FOLDER", folder), ("UPSTREAM", upstream), ("PORT", port)):
         text = text.replace(f"@{place}@", str(value))
     config.write_text(text)
-    with _process([binary, "-c", str(config), "-e", "stderr"], core, log) as child:
-        took = _wait_ready(child, log, lambda: call("GET", f"http://127.0.0.1:{port}/stats"), 5)
+    with process([binary, "-c", str(config), "-e", "stderr"], core, log) as child:
+        took = wait_ready(child, log, lambda: call("GET", f"http://127.0.0.1:{port}/stats"), 5)
         yield Server("nginx", port, child.pid, took)
 
 
@@ -243,9 +243,9 @@ def serve(
     line = [str(command), "serve", "--host", "127.0.0.1", "--port", str(port)]
     line += ["--upstream", upstream, "--policies", str(policies)]
     line += ["--log", f"sqlite:{folder / 'modegate.sqlite'}"]
-    with _process(line, core, log, env) as child:
+    with process(line, core, log, env) as child:
         ready = f"http://127.0.0.1:{port}/readyz"
-        took = _wait_ready(child, log, lambda: call("GET", ready), 20)
+        took = wait_ready(child, log, lambda: call("GET", ready), 20)
         yield Server("modegate", port, child.pid, took)
 
 

@@ -49,6 +49,7 @@ from modegate.core.passed import Passed
 from modegate.core.policy import EXIT_TOOL
 from modegate.core.standing import Standing, combine
 from modegate.core.text_gate import TextGate
+from modegate.core.weight import cost
 
 __all__ = ["Exchange", "StepRequest"]
 
@@ -65,6 +66,7 @@ class Exchange:
         """Take a request that was not yet looked at."""
         self._dialect = dialect
         self._step = step
+        self._cost = cost(step.decoded)
         self._asking = Asking(dialect, step)
         self._writer = dialect.stream_writer()
         self._closing = Closing(dialect, step.step)
@@ -334,9 +336,9 @@ class Exchange:
 
     @property
     def size(self) -> int:
-        """Bytes that it may read to decide: its request, and what is kept of the answer."""
+        """What it may read to decide, in bytes: its request, and what is kept of the answer."""
         complaint = len(self._complaint.body) if self._complaint is not None else 0
-        return len(self._step.decoded) + self.kept + complaint
+        return self._cost + self.kept + complaint
 
     @property
     def unread(self) -> int:
@@ -347,7 +349,7 @@ class Exchange:
         """
         if self._answer is None:
             return 0
-        waiting = len(self._step.decoded) if self._refused else 0
+        waiting = self._cost if self._refused else 0
         return waiting + self._answer.unread + (MAX_DECODED if self._coded else 0)
 
     @property

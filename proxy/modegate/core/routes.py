@@ -18,7 +18,7 @@ from modegate.core.errors import BadRequest, DialectName
 from modegate.core.globs import glob_matches
 from modegate.core.headers import Headers, get_one
 from modegate.core.upstreams import Route
-from modegate.core.weight import REQUEST_VALUES, is_dense
+from modegate.core.weight import REQUEST_VALUES, TOO_DENSE, is_dense
 
 _DEPLOYMENT = re.compile(rb"/openai/deployments/([^/]+)/")
 _RESPONSES = re.compile(rb"(?:/v1)?/(?:responses|conversations)(?:/|$)")
@@ -86,7 +86,7 @@ def model_of_body(body: bytes) -> str | None:
         BadRequest: it names two, and who reads it decides which counts; or it holds too many values.
     """
     if is_dense(body, REQUEST_VALUES):
-        raise BadRequest(f"the request body holds over {REQUEST_VALUES} values")
+        raise BadRequest(TOO_DENSE)
     try:
         text = spans.without_lone_surrogates(body)
         found = [member.value for member in spans.members(text) if member.key == "model"]

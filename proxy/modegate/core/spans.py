@@ -82,7 +82,7 @@ def without_lone_surrogates(text: bytes) -> bytes:
     Raises:
         ValueError: there are over `MAX_HALVES`.
     """
-    if b"\\ud" not in text and b"\\uD" not in text:
+    if b"\\" not in text or not _holds(text, b"\\ud", b"\\uD"):
         return text
     halves = _halves(text)
     if not halves:
@@ -95,6 +95,15 @@ def without_lone_surrogates(text: bytes) -> bytes:
 
 _ESCAPE = 6
 """Bytes of `\\ud83d`."""
+
+
+def _holds(text: bytes, *words: bytes) -> bool:
+    """Tell whether a text holds one of some short words; looked for in slices, as below."""
+    return any(
+        text.find(word, at, at + _SLICE + _ESCAPE) >= 0
+        for at in range(0, len(text), _SLICE)
+        for word in words
+    )
 
 
 def _halves(text: bytes) -> list[int]:

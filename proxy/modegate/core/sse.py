@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from modegate.core.errors import TooLarge
+from modegate.core.weight import holds
 
 # Atomic, so that the CR and the LF of one line end are never counted as two. CR CR comes first and waits
 # for nothing, as a stream of CR alone would else be late by a frame: an LF behind it is a blank line.
@@ -59,7 +60,7 @@ class Frame:
 
         What ends a line for some clients alone stands in it as an escape, which says the same in JSON.
         """
-        if self.safe is None and not _LINE_END_OF_SOME.search(self.raw):
+        if self.safe is None and not holds(_LINE_END_OF_SOME, self.raw):
             return self
         raw = _LINE_END_OF_SOME.sub(_escape, self.raw if self.safe is None else self.safe)
         data = None if self.data is None else _LINE_END_OF_SOME.sub(_escape, self.data)
@@ -189,8 +190,14 @@ class FrameWriter:
 
     def seen(self, raw: bytes) -> None:
         """Note how the upstream ends its lines."""
-        if not self._end and (match := _LINE_END.search(raw)):
-            self._end = match.group()
+        if self._end:
+            return
+        # A search for either would take twenty times as long, in one go.
+        feed, back = raw.find(b"\n"), raw.find(b"\r")
+        if 0 <= back < feed or feed < 0 <= back:
+            self._end = b"\r\n" if feed == back + 1 else b"\r"
+        elif feed >= 0:
+            self._end = b"\n"
 
     def passed(self, raw: bytes) -> bytes:
         """Give a frame as it came."""

@@ -8,12 +8,24 @@ threads have their turn in between.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 
 REQUEST_VALUES = 400_000
 """Signs that part values (`{`, `[`, `,`) in a request. An agent's history of 3,000 calls has some 50,000."""
 
-ANSWER_VALUES = 1_000_000
-"""The same in one piece of an answer: 8,000 tokens with twenty `logprobs` each."""
+ANSWER_VALUES = 500_000
+"""The same in one piece of an answer: 4,000 tokens with twenty `logprobs` each."""
+
+_OBJECT = 64
+"""Bytes of text that take as long to read as one object, which some four bytes can be."""
+
+_SMALL, _LARGE = 64 * 2**10, 2**20
+
+ESCAPES = 20
+"""Escapes in strings that take as long to read as one value."""
+
+TOO_DENSE = f"the request body holds over {REQUEST_VALUES} values ({ESCAPES} escapes count as one)"
+"""What is said of a request that is refused for it."""
 
 _SLICE = 2**20
 _SIGNS = (b"{", b"[", b",")
@@ -23,11 +35,34 @@ _INSIDE = re.compile(rb"[^\"\\]*+(?:\\.[^\"\\]*+)*+", re.DOTALL)
 
 
 def is_dense(text: bytes, most: int) -> bool:
-    """Tell whether a text holds over `most` signs that part values; those in strings part none."""
+    """Tell whether a text holds over `most` signs that part values, those in strings not counted, or escapes
+    that take as long."""
     if len(text) <= most:
         return False
+    if _signs_anywhere(text, ESCAPES * most, (b"\\",)) > ESCAPES * most:
+        return True
     # Most texts are told apart by all their signs, which is the cheapest.
     return _signs_anywhere(text, most) > most and _signs(text, most) > most
+
+
+def holds(pattern: re.Pattern[bytes], text: bytes, longest: int = 8) -> bool:
+    """Tell whether a pattern of at most `longest` bytes is found."""
+    return any(
+        pattern.search(text, at, at + _SLICE + longest) for at in range(0, len(text), _SLICE)
+    )
+
+
+def slices(text: bytes, longest: int) -> Iterator[bytes]:
+    """Give a text in slices, in one of which each word of at most `longest` bytes is whole."""
+    for at in range(0, len(text), _SLICE):
+        yield text[at : at + _SLICE + longest]
+
+
+def cost(text: bytes) -> int:
+    """Give what a request costs to read, as bytes of ordinary text."""
+    if _SMALL <= len(text) < _LARGE:
+        return len(text) + _OBJECT * text.count(b"{")
+    return len(text)
 
 
 def string_end(text: bytes, at: int) -> int:
@@ -49,10 +84,10 @@ def _end(pattern: re.Pattern[bytes], text: bytes, at: int) -> int:
     return at if match is None else match.end()
 
 
-def _signs_anywhere(text: bytes, most: int) -> int:
+def _signs_anywhere(text: bytes, most: int, signs: Sequence[bytes] = _SIGNS) -> int:
     found = 0
     for at in range(0, len(text), _SLICE):
-        found += sum(text.count(sign, at, at + _SLICE) for sign in _SIGNS)
+        found += sum(text.count(sign, at, at + _SLICE) for sign in signs)
         if found > most:
             break
     return found

@@ -26,6 +26,7 @@ from modegate.server.serving import (
     Server,
     StartFailed,
     bind,
+    calm_collector,
     new_event_loop,
     on_hangup,
     serve_with,
@@ -127,6 +128,7 @@ def work(settings: Settings, addresses: Addresses, acp: Extend | None) -> None:
     logs.configure(settings.log_level, settings.log_format)
     tune_malloc()
     share_turns()
+    calm_collector()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_serve(settings, addresses, acp))
 

@@ -43,6 +43,7 @@ from modegate.core.routes import (
     model_of_path,
 )
 from modegate.core.standing import Standing
+from modegate.core.weight import cost
 from modegate.server.access import Access, Sites
 from modegate.server.approvals import Approvals
 from modegate.server.clock import Clock
@@ -224,7 +225,7 @@ class Step:
         if named is not None or not has_model(endpoint, self._headers):
             return named
         body = await self._plain(await self._whole_body())
-        return await self._reach.thinking(len(body), model_of_body, body)
+        return await self._reach.thinking(cost(body), model_of_body, body)
 
     def _check_site(self, upstream: Picked) -> None:
         """Let no page that found this proxy, by whatever name, use the credential that it adds."""
@@ -268,7 +269,7 @@ class Step:
         if endpoint.kind is not Kind.HARMLESS:
             body = await self._plain(await self._whole_body())
             what = (body, body_names(sessions), endpoint.dialect)
-            fields = await self._reach.thinking(len(body), body_fields, *what)
+            fields = await self._reach.thinking(cost(body), body_fields, *what)
         return identify.identify(head, fields, sessions, LOCAL)
 
     async def _whole_body(self) -> bytes:
@@ -373,7 +374,7 @@ class Step:
             plain = body
         head = lines.request_headers(self._headers, content_length=False)
         if isinstance(dialect, KeepsAnswers) and not upstream.stores:
-            body = plain = await self._reach.thinking(len(plain), dialect.unstored, plain)
+            body = plain = await self._reach.thinking(cost(plain), dialect.unstored, plain)
             head = lines.replace(head, b"content-encoding", None)
         self._share.take(COPIES * len(plain))
         return Exchange(dialect, StepRequest(self.id, head, body, plain, endpoint.counts))

@@ -16,7 +16,7 @@ from modegate.core.errors import BadRequest
 from modegate.core.identify_body import body_fields
 from modegate.core.routes import model_of_body
 from modegate.core.spans import MAX_HALVES, MAX_MEMBERS
-from modegate.core.weight import REQUEST_VALUES
+from modegate.core.weight import ESCAPES, REQUEST_VALUES
 
 SAYS = {"role": "user", "content": "hi"}
 DIALECTS: dict[str, tuple[Dialect, str]] = {
@@ -29,6 +29,7 @@ TOO_MUCH: dict[str, tuple[dict[str, Any], str]] = {
     "keys": ({f"key_{number}": 1 for number in range(MAX_MEMBERS)}, "keys"),
     "items": ({"HISTORY": [{}] * (MAX_ITEMS + 1)}, "items"),
     "values": ({"x": [1] * (REQUEST_VALUES + 1)}, "values"),
+    "escapes": ({"x": "\n" * (ESCAPES * REQUEST_VALUES + 1)}, "values"),
     "halves": ({"x": "\ud83d" * (MAX_HALVES + 1)}, "stand alone"),
 }
 MUCH: dict[str, dict[str, Any]] = {

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modegate.core import weight
-from modegate.core.weight import is_dense, string_end
+from modegate.core.weight import cost, is_dense, string_end
 
 VALUES = st.recursive(
     st.none() | st.integers() | st.text() | st.sampled_from(['[{,"', "\\", '\\"', "x" * 50]),
@@ -28,7 +28,8 @@ def test_h23_signs_that_part_values_are_counted(value: object, most: int, size: 
     bare = STRING.sub(b"", text)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(weight, "_SLICE", size)
-        assert is_dense(text, most) == (sum(map(bare.count, weight._SIGNS)) > most)
+        escapes = text.count(b"\\") > weight.ESCAPES * most
+        assert is_dense(text, most) == (sum(map(bare.count, weight._SIGNS)) > most or escapes)
 
 
 @given(st.binary(), st.integers(2, 9))
@@ -47,3 +48,11 @@ def test_h23_a_string_ends_where_it_ends(text: str, size: int) -> None:
         patch.setattr(weight, "_SLICE", size)
         assert string_end(b"[" + quoted + b',"x"]', 1) == 1 + len(quoted)
         assert string_end(quoted[:-1], 0) in (len(quoted) - 1, len(quoted))
+
+
+def test_h23_what_is_dense_costs_more_than_its_bytes() -> None:
+    """An object in four bytes takes as long to read as a line of text; what is short is read at once."""
+    dense, plain = b'[{"a":1},' * 10_000, b"x" * 90_000
+    assert cost(plain) == 90_000
+    assert cost(dense) == len(dense) + 64 * 10_000
+    assert cost(dense[:60_000]) == 60_000

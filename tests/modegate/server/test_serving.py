@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import socket
@@ -14,11 +15,13 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from modegate.server.serving import (
+    COLLECT_EVERY,
     Job,
     Server,
     StartFailed,
     TaskDied,
     bind,
+    calm_collector,
     serve_with,
     tune_malloc,
 )
@@ -164,3 +167,29 @@ def test_the_family_follows_the_address(
     )
     bind(host, 1)
     assert asked == [((host, 1), family)]
+
+
+async def test_h23_the_collector_looks_through_everything_once_a_minute_alone() -> None:
+    before = gc.get_threshold()
+    try:
+        calm_collector()
+        assert gc.get_threshold()[2] > 2**29
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*before)
+    passes: list[int] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "stop" and info["generation"] == 2:
+            passes.append(1)
+
+    async with served(echo) as (_, server):
+        gc.callbacks.append(note)
+        gc.disable()
+        try:
+            for tick in range(2 * COLLECT_EVERY):
+                await server.on_tick(tick)
+        finally:
+            gc.enable()
+            gc.callbacks.remove(note)
+    assert len(passes) == 2

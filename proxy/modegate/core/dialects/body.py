@@ -16,7 +16,7 @@ import msgspec
 from modegate.core.dialects.tools import Declared, read_declared, spelling
 from modegate.core.errors import BadRequest
 from modegate.core.spans import Member, Span, elements, members, without_lone_surrogates
-from modegate.core.weight import REQUEST_VALUES, is_dense
+from modegate.core.weight import REQUEST_VALUES, TOO_DENSE, is_dense
 
 MAX_TOOLS = 4_096
 """Tools that one request declares, in all its lists; agents with many MCP servers have some hundreds."""
@@ -46,8 +46,10 @@ class Body:
         """
         self.body = body
         self._tools = 0
+        self._roles: dict[int, str] = {}
+        """By where a message begins; finding one means to pass over all of the message."""
         if is_dense(body, REQUEST_VALUES):
-            raise BadRequest(f"the request body holds over {REQUEST_VALUES} values")
+            raise BadRequest(TOO_DENSE)
         try:
             self.readable = without_lone_surrogates(body)
             """What decoders get: `body`, with everything at the same place."""
@@ -186,10 +188,14 @@ class Body:
 
     def role(self, span: Span) -> str:
         """Give a message's role; empty if it has none."""
-        try:
-            return _decode_role(self.readable[span.start : span.end]).role
-        except msgspec.MsgspecError:
-            return ""
+        known = self._roles.get(span.start)
+        if known is None:
+            try:
+                known = _decode_role(self.readable[span.start : span.end]).role
+            except msgspec.MsgspecError:
+                known = ""
+            self._roles[span.start] = known
+        return known
 
 
 @cache

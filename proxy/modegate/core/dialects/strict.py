@@ -16,7 +16,7 @@ import msgspec
 
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.spans import without_lone_surrogates
-from modegate.core.weight import ANSWER_VALUES, is_dense
+from modegate.core.weight import ANSWER_VALUES, holds, is_dense
 
 MAX_DEPTH = 100
 """Nesting of what is read strictly; answers need about ten."""
@@ -85,7 +85,7 @@ def check_objects(data: bytes, look: Callable[[dict[str, Any]], None] | None = N
             look(found)
         return found
 
-    whole = _no_minus_zero if _MINUS_ZERO.search(data) else None
+    whole = _no_minus_zero if b"-0" in data and holds(_MINUS_ZERO, data) else None
     try:
         json.loads(data, object_pairs_hook=read, parse_int=whole)
     except (ValueError, RecursionError) as error:

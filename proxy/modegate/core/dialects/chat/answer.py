@@ -14,6 +14,7 @@ from modegate.core.arguments import INHERITED, spelling
 from modegate.core.dialects.sole import is_index, misspelt
 from modegate.core.dialects.strict import MAX_DEPTH, check_objects, decode_object, spells_calls
 from modegate.core.errors import AnswerUnreadable
+from modegate.core.weight import slices
 
 CALL_KEYS = ("tool_calls", "function_call")
 CALL_FINISHES = frozenset({"tool_calls", "function_call", "tool_use"})
@@ -84,6 +85,10 @@ _PARTS = frozenset(
 `thinking` and `reference`, Databricks' `reasoning`). LangChain runs a part of type `tool_call`."""
 # What a frame is edited by. In one of several choices they come again, which is no harm but time.
 _ONCE = (b'"choices"', b'"delta"', b'"message"', b'"finish_reason"', b'"index"', b'"usage"')
+_LARGE = 2**20
+_LONGEST = 16
+"""Bytes of the longest word that is looked for."""
+
 _decode = msgspec.json.Decoder().decode
 
 
@@ -99,17 +104,30 @@ def parse_answer(data: bytes, *, strictly: bool) -> dict[str, Any]:
     """
     value = decode_object(data)
     if not strictly:
-        folded = data.lower()
-        # Spelled out: it is done for every frame of every stream.
-        strictly = (
-            b"call" in folded
-            or b"\\u" in folded
-            or b"tool_use" in folded
-            or any(folded.count(key) > 1 for key in _ONCE)
-        )
+        if len(data) > _LARGE:
+            strictly = _may_hold_calls(data)
+        else:
+            folded = data.lower()
+            # Spelled out: it is done for every frame of every stream.
+            strictly = _holds_word(folded) or any(folded.count(key) > 1 for key in _ONCE)
     if strictly:
         _check_strictly(data, value)
     return value
+
+
+def _may_hold_calls(data: bytes) -> bool:
+    counts = dict.fromkeys(_ONCE, 0)
+    for part in slices(data, _LONGEST):
+        folded = part.lower()
+        if _holds_word(folded):
+            return True
+        for key in _ONCE:
+            counts[key] += folded.count(key)
+    return any(count > 1 for count in counts.values())
+
+
+def _holds_word(folded: bytes) -> bool:
+    return b"call" in folded or b"\\u" in folded or b"tool_use" in folded
 
 
 def _look(found: dict[str, Any]) -> None:

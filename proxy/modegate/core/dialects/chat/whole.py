@@ -36,9 +36,9 @@ class ChatWhole:
             AnswerUnreadable: it cannot be read with no doubt left.
         """
         self._body = body
+        self._value = answer.parse_answer(body, strictly=True)
         self._readable = without_lone_surrogates(body)
         """In which everything stands at the same place."""
-        self._value = answer.parse_answer(body, strictly=True)
         usage = self._value.get("usage")
         self.usage: Mapping[str, Any] | None = usage if isinstance(usage, dict) else None
         self.choices: dict[int, ChoiceRead] = {}

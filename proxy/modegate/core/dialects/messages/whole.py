@@ -33,9 +33,9 @@ class MessagesWhole:
             AnswerUnreadable: it cannot be read with no doubt left.
         """
         self._body = body
+        value = answer.parse_message(body)
         self._readable = without_lone_surrogates(body)
         """In which everything stands at the same place."""
-        value = answer.parse_message(body)
         usage = value.get("usage")
         self.usage: Mapping[str, Any] | None = usage if isinstance(usage, dict) else None
         self.failed = value.get("type") == "error"

@@ -1,0 +1,82 @@
+"""Answers that would cost too much to read are refused, in each API, streamed and whole (H23)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from modegate.core.dialects.base import Dialect
+from modegate.core.dialects.chat.answer import parse_answer
+from modegate.core.dialects.chat.dialect import ChatDialect
+from modegate.core.dialects.messages.dialect import MessagesDialect
+from modegate.core.dialects.responses.dialect import ResponsesDialect
+from modegate.core.errors import AnswerUnreadable
+from modegate.core.spans import MAX_HALVES
+from modegate.core.sse import parse
+from modegate.core.weight import ANSWER_VALUES, ESCAPES
+from support import message_frames as messages
+from support import responses
+from support.playbook import answer, frame
+
+DIALECTS: dict[str, tuple[Dialect, bytes, bytes]] = {
+    "chat": (
+        ChatDialect(),
+        answer({"content": "HERE"}, "stop").body,
+        frame({"choices": [{"index": 0, "delta": {"content": "HERE"}}]}),
+    ),
+    "messages": (
+        MessagesDialect(),
+        messages.whole({"type": "text", "text": "HERE"}).body,
+        messages.begin() + messages.event("ping", x="HERE"),
+    ),
+    "responses": (
+        ResponsesDialect(),
+        responses.whole(responses.message("HERE")).body,
+        responses.frame({"type": "response.output_text.delta", "delta": "HERE"}),
+    ),
+}
+TOO_MUCH: dict[str, Any] = {
+    "halves": "\ud83d" * (MAX_HALVES + 1),
+    "escapes": "\n" * (ESCAPES * ANSWER_VALUES + 1),
+    "values": [1] * (ANSWER_VALUES + 1),
+}
+
+
+def read(dialect: Dialect, body: bytes) -> None:
+    """Read all frames of a stream."""
+    reader = dialect.stream_reader(strictly=False)
+    for raw in body.split(b"\n\n")[:-1]:
+        reader.read(parse(raw + b"\n\n", raw + b"\n\n"))
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("what", TOO_MUCH)
+def test_h23_what_no_model_says_is_refused(name: str, what: str) -> None:
+    dialect, whole, streamed = DIALECTS[name]
+    here = json.dumps(TOO_MUCH[what]).encode()
+    with pytest.raises(AnswerUnreadable):
+        dialect.read_whole(whole.replace(b'"HERE"', here))
+    with pytest.raises(AnswerUnreadable):
+        read(dialect, streamed.replace(b'"HERE"', here))
+
+
+@pytest.mark.parametrize("cut", [2**20 - 3, 2**20, 2**20 + 3])
+def test_h23_a_call_is_seen_wherever_the_slices_of_a_long_event_end(cut: int) -> None:
+    """What could be a call makes it read strictly, in which a key in another case is refused."""
+    start = b'{"choices":[],"x":"'
+    data = start + b"x" * (cut - len(start)) + b'","Tool_Calls":[]}'
+    with pytest.raises(AnswerUnreadable):
+        parse_answer(data, strictly=False)
+    twice = start + b"x" * (cut - len(start)) + b'","choices":[]}'
+    with pytest.raises(AnswerUnreadable):
+        parse_answer(twice, strictly=False)
+
+
+def test_long_texts_are_read() -> None:
+    words = "some code { [ , \u2028 " * 200_000
+    for dialect, whole, streamed in DIALECTS.values():
+        here = json.dumps(words).encode()
+        dialect.read_whole(whole.replace(b'"HERE"', here))
+        read(dialect, streamed.replace(b'"HERE"', here))
