@@ -21,8 +21,6 @@ from modegate.core.calls import Gathered
 MAX_HEAD = 1024
 """Characters of a line that could become a call; no tool has a longer name."""
 
-_OPENER = r"(?P<name>[^\s`]{0,256})(?P<rest>[^\r\n]{0,1024})[\r\n]"
-
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -51,55 +49,59 @@ SHAPES = (
     Shape(
         "at",
         "@",
-        re.compile(r"@(?P<name>[^\r\n]{1,512}?)\([\w\-:.]{1,256}\):\s{0,256}\{|@[^\r\n]{1024}"),
-        re.compile(r"@[^\r\n]{0,1023}\Z|@[^\r\n]{1,512}?\([\w\-:.]{1,256}\):\s{0,256}\Z"),
+        re.compile(
+            r"@(?P<name>[^\r\n]{1,1000}?)\([\w\-:.]{1,1000}\):\s{0,256}\{"
+            r"|@[^\r\n]{1,1000}?\([\w\-:.]{1,1000}\):\s{257}|@[^\r\n]{1024}"
+        ),
+        re.compile(r"@[^\r\n]{0,1023}\Z|@[^\r\n]{1,1000}?\([\w\-:.]{1,1000}\):\s{0,256}\Z"),
         line=True,
     ),
     Shape(
         "function",
         "<",
-        re.compile(r"<function\s?=\s?[\"']?(?P<name>[^\s>\"'=]{1,256})(?=[\s>\"'])"),
-        re.compile(r"<(?:f(?:u(?:n(?:c(?:t(?:i(?:o(?:n(?:\s?=?[^>\s]{0,256})?)?)?)?)?)?)?)?)?\Z"),
+        re.compile(r"<function\s{0,16}=\s{0,16}[\"']?(?P<name>[^\s>\"'=]{1,256})(?=[\s>\"'])"),
+        re.compile(
+            r"<(?:f(?:u(?:n(?:c(?:t(?:i(?:o(?:n(?:\s{0,16}=?\s{0,16}[^>\s]{0,257})?)?)?)?)?)?)?)?)?\Z"
+        ),
         r"</function\s{0,64}>",
     ),
     Shape(
         "invoke",
         "<",
-        re.compile(
-            r"<(?:[\w\-]{1,64}:)?invoke\s[^>]{0,256}?name\s{0,9}=\s{0,9}[\"']?"
-            r"(?P<name>[^\s>\"']{1,256})(?=[\s>\"'/])"
-        ),
-        re.compile(r"<(?:[\w\-]{1,64}:)?(?:[invoke]{0,6}|invoke\s[^>]{0,512})\Z"),
+        re.compile(r"<(?:[\w\-]{1,64}:)?invoke(?=[\s>/])"),
+        re.compile(r"<(?:[\w\-]{1,64}:)?[invoke]{0,6}\Z"),
         r"</(?:[\w\-]{1,64}:)?invoke\s{0,64}>",
     ),
     Shape(
         "tag",
         "<",
-        re.compile(r"<(?P<name>[A-Za-z_][\w.:\-]{0,127})(?=[\s>/])"),
-        re.compile(r"<[\w.:\-]{0,128}\Z"),
+        re.compile(r"<(?P<name>[A-Za-z_][\w.:\-]{0,255})(?=[\s>/])"),
+        re.compile(r"<[\w.:\-]{0,256}\Z"),
         r"</NAME\s{0,64}>",
     ),
     Shape(
         "fence",
         "`",
-        re.compile(r"`{3,}[ \t]{0,64}" + _OPENER),
-        re.compile(r"`{1,2}\Z|`{3,}[^\r\n]{0,1400}\Z"),
+        re.compile(
+            r"`{3,64}+[ \t]{0,255}+(?P<name>[^\s`]{1,256}+(?=[\s`])|(?=[\r\n]))|`{3,64}[ \t]{256}|`{65}"
+        ),
+        re.compile(r"`{1,64}+(?:[ \t]{0,255}+[^\s`]{0,256}+)?\Z"),
         r"[\r\n][ \t]{0,64}`{3,}(?=[^`\w])",
     ),
     Shape(
         "search",
         "<",
-        re.compile(r"<{5,9} SEARCH\b"),
-        re.compile(r"<{1,9}(?: S?E?A?R?C?H?)?\Z"),
-        r"[\r\n](?:>{5,9}|\+{5,9}) REPLACE\b",
+        re.compile(r"<{3,64}+ SEARCH\b"),
+        re.compile(r"<{1,64}+(?: S?E?A?R?C?H?)?\Z"),
+        r"[\r\n](?:>{3,}|\+{3,}) REPLACE\b",
         line=True,
     ),
     Shape(
         "search",
         "-",
-        re.compile(r"-{5,9} SEARCH\b"),
-        re.compile(r"-{1,9}(?: S?E?A?R?C?H?)?\Z"),
-        r"[\r\n](?:>{5,9}|\+{5,9}) REPLACE\b",
+        re.compile(r"-{3,64}+ SEARCH\b"),
+        re.compile(r"-{1,64}+(?: S?E?A?R?C?H?)?\Z"),
+        r"[\r\n](?:>{3,}|\+{3,}) REPLACE\b",
         line=True,
     ),
     Shape(
@@ -114,12 +116,14 @@ SHAPES = (
         "react",
         "A",
         re.compile(
-            r"Action\s?\d{0,9}\s?:\s{0,64}(?P<name>[^\r\n]{1,256}?)\s{0,64}"
-            r"Action\s?\d{0,9}\s?Input\s?\d{0,9}\s?:"
+            r"Action\s{0,9}\d{0,9}\s{0,9}:\s{0,64}(?P<name>[^\r\n]{1,256}?)\s{0,64}"
+            r"Action\s{0,9}\d{0,9}\s{0,9}Input\s{0,9}\d{0,9}\s{0,9}:"
+            r"|Action\s{0,9}\d{0,9}\s{0,9}Input\s{0,9}\d{0,9}\s{0,9}:"
         ),
         re.compile(
-            r"A(?:c(?:t(?:i(?:o(?:n(?:\s?\d{0,9}\s?(?::\s{0,64}(?:[^\r\n{<`][^\r\n]{0,255}"
-            r"(?:\s{1,64}[AIactionpu\d ]{0,24})?)?)?)?)?)?)?)?)?\Z"
+            r"A(?:c(?:t(?:i(?:o(?:n(?:\s{0,9}\d{0,9}\s{0,9}(?:I[nput\d\s]{0,32}|"
+            r":\s{0,64}(?:[^\r\n{<`][^\r\n]{0,255}(?:\s{1,64}[AIactionpu\d\s]{0,40})?)?)?"
+            r")?)?)?)?)?)?\Z"
         ),
         r"[\r\n]Observation\s?\d{0,9}\s?:",
     ),
@@ -212,12 +216,13 @@ class TextCalls:
 
     def counts(self, shape: Shape, match: re.Match[str]) -> bool:
         """Tell whether a head is one of a call, or of something that nobody runs."""
-        name = match.groupdict().get("name") or ""
+        name = match.groupdict().get("name")
+        if name is None:
+            # It says its name later, or is so long that nobody writes it without a purpose.
+            return True
         if shape.kind == "tag":
             return name in TAGS or self._declares(name)
-        if shape.kind == "fence":
-            return self._runs(name)
-        return True
+        return shape.kind != "fence" or self._runs(name)
 
     def _declares(self, name: str) -> bool:
         return name in self.declared or name.casefold() in {one.casefold() for one in self.declared}
@@ -232,9 +237,9 @@ class TextCalls:
         """Read a text that has a call's shape, whole; None where it turns out to be none."""
         if shape.kind == "json":
             return self._json_call(choice, text)
-        name = head.groupdict().get("name") or NAMED.get(shape.kind, "")
-        call = Gathered(choice, "function", names=[name.strip()] if name.strip() else [], text=True)
         inner = text[head.end() :]
+        name = self._name(shape, head, inner)
+        call = Gathered(choice, "function", names=[name] if name else [], text=True)
         if shape.kind == "at":
             body = text[text.find("{") :] if "{" in text else ""
             _take_object(call, body, parse_arguments(body))
@@ -242,9 +247,17 @@ class TextCalls:
             _take_tags(call, inner)
         else:
             call.kind = "custom"
-            call.pieces = [_opener(head) + _END.sub("", inner)]
+            call.pieces = [_END.sub("", inner).lstrip(" \t").removeprefix("\n")]
         call.names += [other for other in self.heads_in(inner) if other not in call.names]
         return call
+
+    def _name(self, shape: Shape, head: re.Match[str], inner: str) -> str:
+        if shape.kind == "invoke":
+            found = _NAME_OF.search(inner.partition(">")[0])
+            return found["name"] if found else ""
+        if shape.kind == "fence" and head["name"] == "":
+            return "text"
+        return (head.groupdict().get("name") or NAMED.get(shape.kind, "")).strip()
 
     def unended(self, choice: int, shape: Shape, head: re.Match[str], text: str) -> Gathered:
         """Read a call that has no end: some agents run it all the same, and the next hop could end it."""
@@ -296,24 +309,25 @@ class TextCalls:
             yield from self._calls_in(inner, depth - 1)
 
     def heads_in(self, text: str) -> Iterable[str]:
-        """Give the names of calls that some other reader could see within one."""
+        """Give the names of calls that some other reader could see within one; at most a few."""
         found: dict[str, None] = {}
-        for match in _ANY_HEAD.finditer(text):
-            for shape in SHAPES:
-                if shape.first != match.group() or shape.kind in ("json", "react"):
-                    continue
+        for count, match in enumerate(_ANY_HEAD.finditer(text)):
+            for shape in _WITHIN.get(match.group(), ()):
                 head = shape.head.match(text, match.start())
                 if head is not None and self.counts(shape, head):
-                    found[(head.groupdict().get("name") or NAMED.get(shape.kind, "")).strip()] = (
-                        None
-                    )
-            if len(found) > _MANY:
-                break
+                    found[self._name(shape, head, text[head.end() : head.end() + 512])] = None
+            if len(found) > _MANY or count > _LOOKS:
+                # Too many to tell: names that are more than a call may have make it unreadable.
+                return [f"call {at}" for at in range(_MANY)]
         return found
 
 
 _ANY_HEAD = re.compile(r"[<`]|(?<=[\r\n])[@*\-]")
 _END = re.compile(r"[\r\n](?:[ \t]{0,64}`{3,}\s*|Observation\s?\d{0,9}\s?:)\Z")
+_NAME_OF = re.compile(r"\bname\s{0,16}=\s{0,16}[\"']?(?P<name>[^\s>\"']{1,256})")
+_WITHIN = {first: tuple(shape for shape in SHAPES if shape.first == first) for first in "<`@*-"}
+_LOOKS = 20_000
+"""Places looked at within one call."""
 _MANY = 9
 """Names within one call; over this many it is not read (`calls.MAX_NAMES`)."""
 
@@ -326,7 +340,7 @@ _CHILD = re.compile(
 def _take_tags(call: Gathered, inner: str) -> None:
     """Read `<key>value</key>` within a call's tags; what is not so in every reader's eyes is ambiguous."""
     begin = inner.find(">") + 1
-    attributes = inner[: begin - 1].strip("\"' ")
+    attributes = _NAME_OF.sub("", inner[: begin - 1], 1).strip("\"'/ ")
     body, at = inner[begin : inner.rfind("</")] if "</" in inner else inner[begin:], 0
     values: dict[str, str] = {}
     while (match := _CHILD.match(body, at)) is not None:
@@ -338,7 +352,7 @@ def _take_tags(call: Gathered, inner: str) -> None:
             break
         values[key] = body[match.end() : end].removeprefix("\n").removesuffix("\n")
         at = body.find(">", end) + 1
-    call.split = call.split or bool(attributes.strip("/ ")) or bool(values and body[at:].strip())
+    call.split = call.split or bool(attributes) or bool(values and body[at:].strip())
     if values:
         call.pieces = [json.dumps(values)]
     else:
@@ -349,11 +363,6 @@ def _take_object(call: Gathered, text: str, value: dict[str, Any] | None) -> Non
     call.pieces = [text]
     if value is None:
         call.odd = "its arguments are not one JSON object"
-
-
-def _opener(head: re.Match[str]) -> str:
-    rest = head.groupdict().get("rest")
-    return f"{rest.strip()}\n" if rest and rest.strip() else ""
 
 
 def _has_a_key_twice(text: str) -> bool:

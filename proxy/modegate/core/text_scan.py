@@ -14,7 +14,13 @@ from modegate.core.calls import Gathered
 from modegate.core.text_calls import MAX_HEAD, SHAPES, Shape, TextCalls
 
 _TRIGGER = re.compile(r"[{<`@*\-A]")
-_LINE_ENDS = "\r\n"
+_BY_FIRST = {
+    first: tuple(shape for shape in SHAPES if shape.first == first)
+    for first in dict.fromkeys(shape.first for shape in SHAPES)
+}
+_LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+"""As Python splits lines."""
+_BLANKS = " \t"
 _OVERLAP = 512
 """Characters in which an end is looked for again, as it can come in two pieces."""
 _QUOTES = re.compile(r'["\\]')
@@ -182,8 +188,8 @@ class Scanner:
         for match in _TRIGGER.finditer(text):
             at = match.start()
             undecided = False
-            for shape in SHAPES:
-                if shape.first != match.group() or not self._may_begin(shape, at):
+            for shape in _BY_FIRST[match.group()]:
+                if not self._may_begin(shape, at):
                     continue
                 head = shape.head.match(text, at)
                 if head is not None and self._rules.counts(shape, head):
@@ -200,6 +206,8 @@ class Scanner:
             return False
         if not shape.line or at in self._heads:
             return True
+        while at and self._text[at - 1] in _BLANKS:
+            at -= 1
         return (self._text[at - 1] if at else self._last) in _LINE_ENDS
 
     def _begin(self, out: list[Decided], shape: Shape, head: re.Match[str]) -> str:
@@ -214,16 +222,15 @@ class Scanner:
         self._text, self._heads, self._plain = "", set(), 0
         if close is not None and again is not None:
             # What its head holds cannot end it.
-            keep = again.end() - 1 if shape.kind == "fence" else again.end()
-            self._open.chunks.append(rest[:keep])
-            return rest[keep:]
+            self._open.chunks.append(rest[: again.end()])
+            return rest[again.end() :]
         return rest
 
     def _give(self, out: list[Decided], count: int) -> None:
         """Let the first characters of what is undecided go, as plain text."""
         if count:
             self._emit(out, count, None)
-            self._last = self._text[:count][-1:]
+            self._last = self._text[:count].rstrip(_BLANKS)[-1:] or self._last
             self._text = self._text[count:]
             self._heads = {at - count for at in self._heads if at >= count}
             self._plain = max(0, self._plain - count)
