@@ -116,7 +116,7 @@ SHAPES = (
         "react",
         "A",
         re.compile(
-            r"Action\s{0,9}\d{0,9}\s{0,9}:\s{0,64}(?P<name>[^\r\n]{1,256}?)\s{0,64}"
+            r"Action\s{0,9}\d{0,9}\s{0,9}:\s{0,64}(?P<name>(?:(?!Action)[^\r\n]){1,256}?)\s{0,64}"
             r"Action\s{0,9}\d{0,9}\s{0,9}Input\s{0,9}\d{0,9}\s{0,9}:"
             r"|Action\s{0,9}\d{0,9}\s{0,9}Input\s{0,9}\d{0,9}\s{0,9}:"
         ),
