@@ -17,7 +17,8 @@ TWO = [EXIT[0], {"id": "approve-2", "label": "Review", "kind": "approve"}, EXIT[
 
 
 def asked(name: str, options: list[Json] = EXIT, **more: Any) -> Json:
-    return {"id": name, "open": True, "status": "asked", "options": options, **more}
+    text = {"purpose": "exit", "text": f"# Do {name}"}
+    return {"id": name, "open": True, "status": "asked", "options": options, **text, **more}
 
 
 def over(name: str) -> Json:
@@ -45,7 +46,12 @@ def test_o5_one_after_the_other_is_shown() -> None:
 
 def test_o5_what_waits_is_listed_at_the_start() -> None:
     desk = Desk()
-    assert desk.opened([A, B], 0.0) == [Say("2 questions wait: modegate approvals"), Show(A)]
+    assert desk.opened([A, B], 0.0) == [
+        Say("2 questions wait:"),
+        Say("  a  plan: Do a"),
+        Say("  b  plan: Do b"),
+        Show(A),
+    ]
 
 
 def test_o5_what_was_settled_elsewhere_goes_away() -> None:

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from modegate.cli.plan import first_words
+
 Question = Mapping[str, Any]
 
 TOO_SOON_S = 1.0
@@ -86,7 +88,9 @@ class Desk:
         for one in questions:
             self._take(one)
         if self._now is None and len(self._waiting) > 1:
-            done.append(Say(f"{len(self._waiting)} questions wait: modegate approvals"))
+            names = [f"  {one['id']}  {first_words(one)}" for one in self._waiting.values()]
+            done.append(Say(f"{len(names)} questions wait:"))
+            done += [Say(name) for name in names]
         return [*done, *self._next()]
 
     def changed(self, question: Question, now: float) -> list[Do]:

@@ -13,7 +13,7 @@ from modegate.core.effects import StoreBlobs
 from modegate.core.events import AnswerMapped, TurnWithheld
 from modegate.core.hop import HopAnswer, StreamedHop, WholeHop
 from modegate.core.ids import StepId
-from modegate.core.keeping import Naming
+from modegate.core.keeping import Naming, changes
 from modegate.core.transcript import Recording
 
 
@@ -21,13 +21,15 @@ from modegate.core.transcript import Recording
 class End:
     """The rest of an answer, and what must be durable before it goes.
 
-    A client may go on from the answer as soon as it has it, so that also the event that only makes it known
-    is waited for.
+    A client may go on from the answer as soon as it has it, so that in a mode also the event that only makes
+    it known is waited for.
     """
 
     body: bytes
     events: tuple[TurnWithheld | AnswerMapped, ...]
     store: StoreBlobs | None
+    needed: bool
+    """Whether the rest depends on the events in any mode; those that only make an answer known do not."""
 
 
 class Closing:
@@ -150,7 +152,8 @@ class Closing:
         events = [event for event in events if not _idle(event)]
         withheld = [event for event in events if isinstance(event, TurnWithheld)]
         store = StoreBlobs(blobs) if blobs and withheld else None
-        return End(body, tuple(events), store)
+        needed = any(isinstance(event, TurnWithheld) or changes(event) for event in events)
+        return End(body, tuple(events), store, needed)
 
     def _whole(self, hop: WholeHop, closing: dict[int, str], earlier: int) -> bytes:
         """Write a body of which `earlier` hops went before."""

@@ -533,7 +533,8 @@ class Exchange:
         """Give the rest of the client's answer, once what was withheld of it is durable."""
         self._events += end.events
         effects: list[Effect] = [end.store] if end.store else []
-        effects += self._log(durable=bool(end.events))
+        known = bool(end.events) and self._standing.gated
+        effects += self._log(durable=end.needed or known)
         if not self._head_sent:
             length = (b"content-length", str(len(end.body)).encode())
             effects += self._send_head(self._status, [*self._headers, length])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from modegate.core.approvals import Status
+from modegate.core.errors import LogUnavailable
 from modegate.core.events import NoticeGiven, RequestHeader, RequestHeaderDelta
 from modegate.core.ids import DEFAULT_MODE
 from modegate.core.policy import Exit, ExitOption
@@ -50,9 +52,8 @@ class Agent:
             body["previous_response_id"] = self.last
         replies = [self._reply(items) for items in answers]
         got = self.session.step({**body, **more}, replies)
-        shown = got.body if self.streamed else b"data: " + got.body
-        first = shown[shown.index(b'"resp_') + 1 :]
-        self.last = first[: first.index(b'"')].decode()
+        found = re.search(rb'"(resp_\d+)"', got.body)
+        self.last = found[1].decode() if found else self.last
         return got
 
     def _reply(self, items: list[Json]) -> Reply | bytes:
@@ -103,6 +104,22 @@ def test_g1_a_plan_within_a_turn_supersedes(agent: Agent) -> None:
     result = {"type": "function_call_output", "call_id": READ["call_id"], "output": "1"}
     agent.send([result], [submit("B")], [message("nobody again")])
     assert agent.questions == [("superseded", Status.CLOSED), ("B", Status.DETACHED)]
+
+
+def test_g1_an_answer_is_known_before_its_end(agent: Agent) -> None:
+    """The next request may come at once; in the default mode nothing depends on it."""
+    agent.send("first", [message("a")])
+    agent.session.log_fails = LogUnavailable("full")
+    failed = agent.send("second", [message("b")])
+    assert failed.finish is not None
+    assert failed.finish.outcome == "log_unavailable"
+    agent.session.log_fails = None
+    agent.session.set_mode("default")
+    agent.send("told of it", [message("c")])
+    agent.session.log_fails = LogUnavailable("full")
+    passed = agent.send("third", [message("d")])
+    assert passed.finish is not None
+    assert passed.finish.outcome == "answered"
 
 
 def test_g1_one_header_and_deltas(agent: Agent) -> None:
