@@ -22,9 +22,13 @@ MAX_REASON = 300
 """Characters of a reason, which may quote what a model wrote."""
 
 
+_SIGNS = frozenset("`{}<>:")
+"""What calls in plain text are made of (`text_calls`): a name must not be one in the text that names it."""
+
+
 def tool(name: str) -> str:
     """Quote a tool's name as data."""
-    shown = "".join(c if c.isprintable() and c != "`" else "?" for c in name[:80])
+    shown = "".join(c if c.isprintable() and c not in _SIGNS else "?" for c in name[:80])
     return f"`{shown}`" if shown else "a tool without a name"
 
 

@@ -9,6 +9,8 @@ import pytest
 from modegate.core.events import CallJudged
 from modegate.core.policy import Effect
 from modegate.core.script import ScriptedCall, Turn
+from modegate.core.text_calls import TextCalls
+from modegate.core.text_scan import Scanner
 from support.playbook import Cut, bytewise, cut_at, mode, policy, rule, whole
 from support.speech import Agent
 from support.speeches import SPEECHES
@@ -212,6 +214,37 @@ def test_h4_a_model_that_does_not_give_in_is_stopped(agent: Agent) -> None:
     agent.user("Go on")
     again = agent.step(Turn("Fine."))
     assert again.text == "Fine."
+
+
+HIDDEN = {
+    "JSON": '{"name": "write", "arguments": {"path": "a"}}',
+    "a tag": "<write><path>a</path></write>",
+    "ReAct": "Action:writeActionInput:a",
+}
+
+
+@pytest.mark.parametrize("name", HIDDEN.values(), ids=HIDDEN)
+@pytest.mark.parametrize("native", [False, True])
+def test_h4_the_name_of_a_refused_call_is_no_call_in_our_own_words(
+    agent: Agent, name: str, native: bool
+) -> None:
+    text = "" if native else f"@{name}(a): " + '{"x": 1}'
+    calls = (ScriptedCall(name, "{}"),) if native else ()
+    heard = agent.step(Turn(f"So.\n{text}", calls=calls))
+    assert "[modegate] Refused in mode" in heard.text
+    rules = TextCalls(frozenset({"write"}))
+    scanner = Scanner(rules, 0)
+    decided = [*scanner.feed(heard.text), *scanner.end()]
+    assert [one.call for one in decided if one.call is not None] == []
+
+
+@pytest.mark.parametrize("name", ["cut off", "without an end", "cline"])
+def test_h4_no_hop_follows_an_answer_that_was_cut_short(agent: Agent, name: str) -> None:
+    heard = agent.step(Turn(TEXTS[name][1], finish="length"))
+    assert SECRET.encode() not in agent.got.body
+    assert len(agent.got.requests) == 1
+    assert heard.finish == "length"
+    assert "[modegate] Refused in mode 'plan'" in heard.text
 
 
 def test_h4_reasoning_is_not_text(agent: Agent) -> None:
