@@ -338,7 +338,7 @@ class Exchange:
     def size(self) -> int:
         """What it may read to decide, in bytes: its request, and what is kept of the answer."""
         complaint = len(self._complaint.body) if self._complaint is not None else 0
-        return self._cost + self.kept + complaint
+        return self._cost + self.kept + self._passed.size + complaint
 
     @property
     def unread(self) -> int:

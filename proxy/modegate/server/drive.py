@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from starlette.types import Send
 
@@ -105,20 +106,23 @@ class Drive:
 
     async def run(self, standing: Standing) -> str:
         """Live through the step; give how it ended."""
-        return await self._live(self._exchange.begin, standing)
+        return await self._live(self._decide(self._exchange.begin, standing))
 
     async def overtake(self, under_way: UnderWayAnswer, before: Standing, now: Standing) -> str:
         """Go on with a step whose answer passed raw until a person set a mode; give how it ended."""
         self._answer, self._chunks = under_way.answer, under_way.chunks
         self._begun = under_way.passed is not None
         status, headers = under_way.answer.status, under_way.answer.headers
+        passed = under_way.passed
+        size = self._exchange.size + (passed.size if passed is not None else 0)
+        begin = self._exchange.overtake
         return await self._live(
-            self._exchange.overtake, before, now, status, headers, under_way.passed
+            self._out.thinking(size, begin, before, now, status, headers, passed)
         )
 
-    async def _live(self, begin: Callable[[*Given], list[Effect]], *given: *Given) -> str:
+    async def _live(self, begin: Coroutine[Any, Any, list[Effect]]) -> str:
         try:
-            await self._perform(await self._decide(begin, *given))
+            await self._perform(await begin)
             while self._outcome is None:
                 await self._next()
         except ModegateError as error:
