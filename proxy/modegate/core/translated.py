@@ -14,6 +14,7 @@ import msgspec
 
 from modegate.core import spans
 from modegate.core.errors import BadRequest, DialectName
+from modegate.core.weight import REQUEST_VALUES, TOO_DENSE, is_dense
 
 _CHAT_FIELDS = """
     messages tools tool_choice functions function_call parallel_tool_calls stream stream_options
@@ -84,6 +85,8 @@ def asked(dialect: DialectName, body: bytes) -> Asked:
     Raises:
         BadRequest: it cannot be read, or asks for what translation cannot give.
     """
+    if is_dense(body, REQUEST_VALUES):
+        raise BadRequest(TOO_DENSE)
     try:
         fields = msgspec.json.decode(spans.without_lone_surrogates(body), type=dict[str, Any])
     except (ValueError, RecursionError) as error:

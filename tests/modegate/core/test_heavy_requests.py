@@ -16,6 +16,7 @@ from modegate.core.errors import BadRequest
 from modegate.core.identify_body import body_fields
 from modegate.core.routes import model_of_body
 from modegate.core.spans import MAX_HALVES, MAX_MEMBERS
+from modegate.core.translated import asked
 from modegate.core.weight import ESCAPES, REQUEST_VALUES
 
 SAYS = {"role": "user", "content": "hi"}
@@ -88,3 +89,9 @@ def test_h23_a_body_of_values_alone_is_not_routed_by_its_model() -> None:
     more, _ = TOO_MUCH["values"]
     with pytest.raises(BadRequest, match="values"):
         model_of_body(body("messages", more))
+
+
+def test_h23_a_body_of_values_alone_is_not_translated() -> None:
+    more, _ = TOO_MUCH["values"]
+    with pytest.raises(BadRequest, match="values"):
+        asked("chat", body("messages", more))
