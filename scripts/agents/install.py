@@ -30,8 +30,12 @@ PYPI_VERSIONS = {
 }
 """Each in a virtual environment of its own, as they pin what the others want newer."""
 
-_BESIDE = {"smolagents": ["openai"]}
-"""What a package needs that it does not ask for."""
+_BESIDE = {
+    "smolagents": ["openai", "msgspec"],
+    "gptme": ["msgspec"],
+    "aider-chat": ["msgspec"],
+}
+"""What a package needs that it does not ask for; `msgspec` is for parsers.py."""
 
 INSTALL_S = 900
 

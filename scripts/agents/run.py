@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -15,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import install
-from catalogue import NATIVE, Agent
-from install import InstallFailed, say
+from catalogue import HERE, NATIVE, Agent
+from install import REPO, InstallFailed, say
 from proxy import ProxyFailed
 from stories import STORIES, TEXT_STORIES
 from text_agents import TEXT_AGENTS
@@ -79,6 +80,25 @@ def run_all(args: argparse.Namespace, agents: list[Agent], folder: Path) -> list
     return results
 
 
+def parsers(agents: list[Agent], folder: Path) -> int:
+    """Hold modegate against the parsers of agents that run text; gives how many have something left."""
+    failed = 0
+    for package in sorted({name for agent in agents if agent.text for name in agent.pypi}):
+        say(f"{package}: what is left of texts, by its own parser")
+        done = subprocess.run(
+            [str(install.pypi_bin(package) / "python"), str(HERE / "parsers.py"), package],
+            env={"PYTHONPATH": str(REPO / "proxy"), "HOME": str(folder), "PATH": "/usr/bin:/bin"}
+            | {"GPTME_TIKTOKEN_TIMEOUT": "0"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            cwd=folder,
+        )
+        print(done.stdout.strip() or f"{package}: its parser could not be run")
+        failed += bool(done.returncode)
+    return failed
+
+
 def table(results: list[Result]) -> str:
     """Give a row for each run and a column for each check."""
     head = ("agent", "mode", "story", *CHECKS, "steps", "hops", "seconds")
@@ -106,6 +126,7 @@ def main() -> int:
     try:
         install_for(agents)
         results = run_all(args, agents, folder)
+        left = parsers(agents, folder)
     except (InstallFailed, ProxyFailed) as error:
         say(f"Error: {error}")
         return 1
@@ -119,7 +140,7 @@ def main() -> int:
         f"{len(results)} runs, {failed} failed, {took:.0f} s"
         + (f"; kept in {folder}" if args.keep else "")
     )
-    return 1 if failed or not results else 0
+    return 1 if failed or left or not results else 0
 
 
 if __name__ == "__main__":
