@@ -76,6 +76,8 @@ class FrameReader:
         self._buffer = bytearray()
         self._scanned = 0
         self._first = True
+        self._end = b""
+        """How the first line of the stream ends."""
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Take some bytes and give the frames that they complete.
@@ -127,11 +129,14 @@ class FrameReader:
         if self._first:
             self._first = False
             text = raw.removeprefix(_BOM)
-        if text.startswith(b"data: ") and text.find(b"\n") == len(text) - 2 and b"\r" not in text:
-            return Frame(raw, text[6:-2])
-        if (usual := _USUAL.fullmatch(text)) is not None:
-            return Frame(raw, usual[2], usual[1])
-        return parse(raw, text)
+        if not self._end and (found := _LINE_END.search(text)):
+            self._end = found.group()
+        if self._end == b"\n" and b"\r" not in text:
+            if text.startswith(b"data: ") and text.find(b"\n") == len(text) - 2:
+                return Frame(raw, text[6:-2])
+            if (usual := _USUAL.fullmatch(text)) is not None:
+                return Frame(raw, usual[2], usual[1])
+        return parse(raw, text, self._end)
 
 
 def _may_go_on(match: re.Match[bytes], size: int) -> bool:
@@ -139,8 +144,12 @@ def _may_go_on(match: re.Match[bytes], size: int) -> bool:
     return match.end() == size and match.group().endswith(b"\n\r")
 
 
-def parse(raw: bytes, text: bytes) -> Frame:
-    """Read one frame's lines."""
+def parse(raw: bytes, text: bytes, ends: bytes = b"") -> Frame:
+    """Read one frame's lines; what is left of them ends as the stream's lines do, if that is known.
+
+    A client that cuts lines in one way alone would else not see a frame that ends in another, and a piece
+    of a call with it.
+    """
     data: list[bytes] = []
     event = b""
     odd = False
@@ -159,7 +168,7 @@ def parse(raw: bytes, text: bytes) -> Frame:
         elif not _PLAIN_LINE.fullmatch(line):
             odd = odd or not (name in (b"id", b"retry") or _OTHER_FIELD.fullmatch(line))
             continue
-        safe += (stays, end)
+        safe += (stays, end and (ends or end))
     # One JSON text over several lines reads differently for a client that goes line by line.
     odd = odd or len([line for line in data if line.strip()]) > 1
     left = b"".join(safe)

@@ -15,6 +15,7 @@ from modegate.core.policy import Effect as RuleEffect
 from support.playbook import (
     Session,
     bytewise,
+    chunk,
     mode,
     piece,
     policy,
@@ -80,3 +81,15 @@ def test_what_a_person_allowed_goes_only_if_it_is_all_that_runs(again: str) -> N
     session.person = lambda asked: session.settle(asked, "allow_once")
     got = session.step(ASKED, [body("fetch", again, '{"url": "u"}')])
     assert (b'"name": "fetch"' in got.body) is (again == "neither")
+
+
+def test_no_condition_holds_for_a_call_behind_a_finish() -> None:
+    """The stream helpers of OpenAI's SDKs tell of such a call at each of its pieces."""
+    early = chunk(None, "tool_calls")
+    sent = early + body("edit", "neither", '{"command": "view"}')
+    got = Session(rules=RULES).step(ASKED, [sent])
+    (choice,) = read_stream(got.body).values()
+    assert not choice["calls"]
+    allowed = early + body("read", "neither", "{}")
+    (choice,) = read_stream(Session(rules=RULES).step(ASKED, [allowed]).body).values()
+    assert choice["calls"]

@@ -81,3 +81,25 @@ def test_a_line_that_repeats_the_data_is_not_edited_in_its_place(speech: Speech,
             # What a response repeats of its request is no call.
             value.get("response", {}).pop("tools", None)
             assert '"write"' not in json.dumps(value)
+
+
+@pytest.mark.parametrize("odd", [b"\n", b"\r\n", b"\r"], ids=["lf", "crlf", "cr"])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"], ids=["in-lf", "in-crlf", "in-cr"])
+@pytest.mark.parametrize("speech", STREAMED, ids=str)
+def test_h16_lines_of_one_stream_end_in_one_way(speech: Speech, end: bytes, odd: bytes) -> None:
+    """A client that knows one end alone would miss a piece of a call, and run the rest of it."""
+    agent = Agent(speech)
+    body = speech.api.request(agent.history, agent.tools, streamed=True)
+
+    def mixed(asked: bytes) -> Reply:
+        reply = speech.reply(Turn("I see.", "", (READ,)), asked)
+        frames = reply.body.split(b"\n\n")[:-1]
+        ends = [odd if at % 3 == 1 else end for at in range(len(frames))]
+        spelled = [one.replace(b"\n", e) + e * 2 for one, e in zip(frames, ends, strict=True)]
+        return replace(reply, body=b"".join(spelled))
+
+    got = agent.session.step(body, [mixed], cut=bytewise)
+    assert b'"read"' in got.body
+    assert got.body.replace(end, b"\n") == got.body.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    whole_ = Agent(speech).session.step(body, [mixed])
+    assert whole_.body == got.body

@@ -78,7 +78,7 @@ def test_a_frame_is_given_the_moment_it_is_complete(end: bytes) -> None:
         (b"data:  a \n\n", Frame(b"data:  a \n\n", b" a ")),
         (b"data: a\r\n\r\n", Frame(b"data: a\r\n\r\n", b"a")),
         (b"data: a\r\r", Frame(b"data: a\r\r", b"a")),
-        (b"data: a\r\n\n", Frame(b"data: a\r\n\n", b"a")),
+        (b"data: a\r\n\n", Frame(b"data: a\r\n\n", b"a", safe=b"data: a\r\n\r\n")),
         (BOM + b"data: a\n\n", Frame(BOM + b"data: a\n\n", b"a")),
         (b"event: e\ndata: a\n\n", Frame(b"event: e\ndata: a\n\n", b"a", b"e")),
         (b"id: 1\nretry: 2\ndata: a\n\n", Frame(b"id: 1\nretry: 2\ndata: a\n\n", b"a")),

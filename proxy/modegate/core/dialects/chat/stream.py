@@ -146,6 +146,8 @@ class ChatStreamReader:
         if self._calls > answer.MAX_CALLS:
             raise AnswerUnreadable(f"the upstream sent over {answer.MAX_CALLS} calls")
         read.calls.append(call)
+        # One that begins behind a finish is run piece by piece by some clients.
+        call.again = read.finish is not None
         return call
 
     def _route(self, routes: _Routes, call: Gathered, place: int | None, *, new: bool) -> None:
