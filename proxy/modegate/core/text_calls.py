@@ -249,14 +249,15 @@ class TextCalls:
             call.kind = "custom"
             call.pieces = [_END.sub("", inner).lstrip(" \t").removeprefix("\n")]
         call.names += [other for other in self.heads_in(inner) if other not in call.names]
+        if shape.kind == "fence" and head["name"] == "" and not call.names:
+            # aider takes it for a file as a whole.
+            call.names = ["text"]
         return call
 
     def _name(self, shape: Shape, head: re.Match[str], inner: str) -> str:
         if shape.kind == "invoke":
             found = _NAME_OF.search(inner.partition(">")[0])
             return found["name"] if found else ""
-        if shape.kind == "fence" and head["name"] == "":
-            return "text"
         return (head.groupdict().get("name") or NAMED.get(shape.kind, "")).strip()
 
     def unended(self, choice: int, shape: Shape, head: re.Match[str], text: str) -> Gathered:

@@ -216,6 +216,27 @@ def test_h4_a_model_that_does_not_give_in_is_stopped(agent: Agent) -> None:
     assert again.text == "Fine."
 
 
+@pytest.mark.parametrize(
+    ("block", "tool"),
+    [
+        ("a.py\n```\n<<<<<<< SEARCH\n=======\nS3CRET\n>>>>>>> REPLACE\n```", "search_replace"),
+        ("a.py\n```\nS3CRET\n```", "text"),
+        ("```diff\n--- a\n+++ b\n+S3CRET\n```", "diff"),
+    ],
+)
+def test_h4_all_blocks_of_aider_are_calls(
+    agent: Agent, block: str, tool: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("speech", "speech_chat", "speech_messages", "speech_responses"):
+        known = "Act as an expert software developer."
+        monkeypatch.setattr(f"support.{module}.SYSTEM", known, raising=False)
+    agent.rules = TALKING
+    agent.__post_init__()
+    agent.step(Turn(block), Turn("No."))
+    assert judged(agent) == [(tool, "answer")]
+    assert SECRET.encode() not in agent.got.body
+
+
 HIDDEN = {
     "JSON": '{"name": "write", "arguments": {"path": "a"}}',
     "a tag": "<write><path>a</path></write>",
