@@ -116,6 +116,8 @@ class Http11Protocol(HttpToolsProtocol):
         if self._awaited is None:
             return False
         if self._in_head:
+            if not self.is_idle:
+                self._awaited = now  # what follows a request that is being answered has time
             return now - self._awaited > HEAD_S
         if self.flow.read_paused:
             self._heard = now  # it is we who do not read
