@@ -43,7 +43,7 @@ class Guest(Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request of it is being served."""
+        """Whether it keeps nobody from ending it."""
         ...
 
     def turn_out(self) -> None:
@@ -90,6 +90,10 @@ class Door:
             return False
         self._busy.add(guest)
         return True
+
+    def serves_agent(self, guest: Guest) -> bool:
+        """Tell whether a connection is one of those with requests of agents."""
+        return guest in self._busy
 
     def served(self, guest: Guest) -> None:
         """A request has been answered; the connection counts as idle from here on, as the latest."""

@@ -101,10 +101,12 @@ class Http11Protocol(HttpToolsProtocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is being served."""
+        """Whether no request is being served, or one that is no agent's and whose answer nobody reads."""
         if self.cycle is None:
             return True
-        return self.cycle.response_complete and not self.pipeline
+        if self.cycle.response_complete and not self.pipeline:
+            return True
+        return self.flow.write_paused and not self.door.serves_agent(self)
 
     def turn_out(self) -> None:
         """End, as others need the room."""

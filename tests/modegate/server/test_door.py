@@ -233,3 +233,33 @@ async def test_h24_an_agent_too_many_is_told_and_people_are_served() -> None:
         assert b"served" in await reader.read(1000)
         writer.close()
         first.close()
+
+
+async def test_h24_who_does_not_read_makes_room_for_people() -> None:
+    """What needs no token is answered to anyone, who could then leave the answer unread for ever."""
+    stuck = 0
+
+    async def talks(scope: Scope, receive: Receive, send: Send) -> None:
+        nonlocal stuck
+        if scope["path"] != "/metrics":
+            await PlainTextResponse("served")(scope, receive, send)
+            return
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"x" * 2**24, "more_body": True})
+        stuck += 1
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async with asyncio.timeout(PATIENCE), served(talks, connections=1) as (port, _server):
+        crowd = [
+            await asyncio.open_connection("127.0.0.1", port, limit=1) for _ in range(1 + FOR_PEOPLE)
+        ]
+        for _, writer in crowd:
+            writer.write(b"GET /metrics HTTP/1.1\r\nHost: a.b\r\n\r\n")
+        while stuck < len(crowd):  # noqa: ASYNC110 -- nobody tells
+            await asyncio.sleep(0)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /control/v1/x HTTP/1.1\r\nHost: a.b\r\n\r\n")
+        answer = await reader.read(1000)
+        for _, one in (*crowd, (reader, writer)):
+            one.transport.abort()
+        assert b"served" in answer
