@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
+from modegate.core.errors import SessionUnreadable
 from modegate.core.fold import State
 from modegate.core.ids import ModeId, SessionKey, Tenant
 from modegate.core.policy import Policy
@@ -36,7 +37,7 @@ class Kin:
 
         Raises:
             LogUnavailable: the index or a sibling cannot be read.
-            SessionUnreadable: a sibling has lost events.
+            SessionUnreadable: a sibling has lost events, or has some that are not known here.
         """
         now = self._clock.now_ms()
         kin = await self._log.derived_kin(tenant, agent, now - DAY_MS)
@@ -51,6 +52,11 @@ class Kin:
             return known
         before = (self._changes, self._gaps)
         state = await self._folds.state(key)
+        if state.unreadable is not None:
+            raise SessionUnreadable(
+                f"the log of session {key.session!r}, whose mode counts here, is unreadable: "
+                + state.unreadable
+            )
         known = State(mode=state.mode, left=state.left)
         if before == (self._changes, self._folds.gaps):
             self._known[key] = known

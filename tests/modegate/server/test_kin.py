@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from modegate.core import events
+from modegate.core.errors import SessionUnreadable
 from modegate.core.events import SessionOpen
 from modegate.core.ids import LOCAL, ModeId, SessionKey
 from modegate.core.policy import Mode, Policy
@@ -80,3 +82,20 @@ async def test_h25_nothing_is_believed_after_a_gap(store: Store) -> None:
     await log.append(key_of("d-1"), [mode_set("plan", at=now)])
     folds.begin_anew()
     assert await start(folds, kin) == "plan"
+
+
+async def test_h1_a_sibling_whose_mode_nobody_knows(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A newer modegate has set a mode in a way that is not known here: it is no default."""
+    now = SystemClock().now_ms()
+    log = store.open()
+    await log.append(key_of("d-1"), [entry(opened(), at=now)])
+    folds, kin = kin_of(store)
+    assert await start(folds, kin) == "default"
+    with monkeypatch.context() as newer:
+        newer.setattr(events, "VERSION", events.VERSION + 1)
+        await log.append(key_of("d-1"), [mode_set("plan", at=now)])
+    for _ in range(2):
+        with pytest.raises(SessionUnreadable, match="d-1"):
+            await start(folds, kin)
