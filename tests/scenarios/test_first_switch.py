@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +17,10 @@ import httpx
 import pytest
 
 from modegate.core.script import ScriptedCall, Turn
+from modegate.server.drive import Drive
 from support.raw_upstream import PATIENCE, Piece, RawUpstream, chunked, head, whole
 from support.redis_server import redis_server
-from support.running import Running, client, running
+from support.running import POLICIES, Running, client, policies_file, running
 from support.speech import Heard, Speech
 from support.speeches import SPEECHES
 
@@ -294,6 +295,36 @@ async def test_h14_the_restore_path_is_watched_too(tmp_path: Path) -> None:
     assert SECRET.encode() not in body
 
 
+async def test_h14_the_rest_of_a_large_read_passes_unread_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the restore path a large read leaves in pieces, which a slow client takes as it likes."""
+    speech = STREAMED[0]
+    asked = json.loads(request_of(speech))
+    asked["tools"].append({"type": "function", "function": {"name": "exit_plan_mode"}})
+    body = speech.reply(Turn("I say. " * 300, calls=(WRITE,)), request_of(speech)).body
+    sent: list[bytes] = []
+    sends = Drive._send
+    async with RawUpstream() as up, running(tmp_path, up.base_url) as proxy:
+
+        async def switching(self: Drive, data: bytes, *, more: bool) -> None:
+            await sends(self, data, more=more)
+            sent.append(data)
+            if len(sent) == 1:
+                await proxy.set_mode("plan")
+
+        await proxy.set_mode("plan")
+        await proxy.set_mode("default")
+        monkeypatch.setattr(Drive, "_send", switching)
+        up.enqueue(chunked(body))
+        up.enqueue(chunked(speech.reply(Turn("Then not."), request_of(speech)).body))
+        async with opened(proxy, speech, json.dumps(asked).encode()) as answer:
+            got = await rest_of(answer.aiter_raw())
+    assert body.startswith(sent[0])
+    assert SECRET.encode() in body
+    assert SECRET.encode() not in got
+
+
 # H8: a request that lacks a byte when the mode is set ----------------------------------------------------
 
 
@@ -323,8 +354,36 @@ async def test_h8_a_path_that_the_gate_does_not_know(tmp_path: Path) -> None:
         assert up.requests == []
 
 
-async def stockpiled(proxy: Running, path: str, body: bytes, framing: str) -> bytes:
-    """Send all but the last byte, set the mode, and send that."""
+async def test_h8_a_stockpiled_request_meets_the_policy_of_now(tmp_path: Path) -> None:
+    """What the provider runs by itself, or is shown, nobody could take back later."""
+    speech = STREAMED[0]
+    asked = request_of(speech)
+    async with RawUpstream(chunked(speech.reply(Turn("x"), asked).body)) as up:
+        async with running(tmp_path, up.base_url) as proxy:
+            assert proxy.composed is not None
+            policies = proxy.composed.policies
+
+            async def narrow() -> None:
+                policies_file(tmp_path, POLICIES.replace("[read, grep]", "[grep]"))
+                while policies.status.generation < 2:
+                    await policies.poll(0)
+
+            await proxy.set_mode("plan")
+            path = "/s/s/v1/chat/completions"
+            sent = await stockpiled(proxy, path, asked, "length", narrow)
+    assert b" 200 " in sent.split(b"\r\n")[0]
+    assert b'"grep"' in up.requests[0].body
+    assert b'"read"' not in up.requests[0].body
+
+
+async def stockpiled(
+    proxy: Running,
+    path: str,
+    body: bytes,
+    framing: str,
+    meanwhile: Callable[[], Awaitable[None]] | None = None,
+) -> bytes:
+    """Send all but the last byte, set the mode (or do something else), and send that."""
     reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
     top = f"POST {path} HTTP/1.1\r\nHost: p\r\nConnection: close\r\n".encode()
     if framing == "chunked":
@@ -337,7 +396,7 @@ async def stockpiled(proxy: Running, path: str, body: bytes, framing: str) -> by
     await writer.drain()
     # Answered behind the request's head, on another connection: that one has begun.
     await proxy.control("GET", "/sessions")
-    await proxy.set_mode("plan")
+    await (meanwhile() if meanwhile else proxy.set_mode("plan"))
     writer.write(end)
     async with asyncio.timeout(PATIENCE):
         answer = await reader.read()

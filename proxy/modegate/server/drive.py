@@ -147,10 +147,10 @@ class Drive:
             return await self._perform(await self._decide(self._exchange.upstream_end))
         except UpstreamFailed as error:
             return await self._perform(self._exchange.upstream_end(error))
-        await self._look()
         # What a large read brought leaves piece by piece, so that its beginning does not wait for its end.
         turn = self._out.clock.monotonic()
         for piece in _slices(chunk):
+            await self._look()
             if self._chunks is not chunks or self._outcome is not None:
                 break
             await self._read(piece)

@@ -172,6 +172,8 @@ class Step:
         self, endpoint: Endpoint, found: identify.Identified, routed: DialectName, look: Look
     ) -> None:
         path = endpoint.path.decode("latin-1")[:200]
+        # Another may have come into force while the request was on its way.
+        self._policy = self._reach.policies.current
         standing = await self._reach.sessions.enter(found, self._policy, path)
         if look.watch_parents(standing):
             standing = await look()
