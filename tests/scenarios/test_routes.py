@@ -119,12 +119,12 @@ async def test_two_models_are_refused(tmp_path: Path) -> None:
         assert b"names two models" in told
 
 
-async def test_a_body_whose_model_does_not_decide_is_not_read(tmp_path: Path) -> None:
-    """The answer is there while the client still holds back the end of its body."""
+async def test_an_upload_that_is_harmless_in_every_mode_streams(tmp_path: Path) -> None:
+    """The answer is there while the client still holds back its end; all others wait for that (H8)."""
     async with World(tmp_path, read_body=False) as world:
         reader, writer = await asyncio.open_connection("127.0.0.1", world.proxy.port)
-        writer.write(b"POST /s/x/v1/messages HTTP/1.1\r\nHost: localhost\r\n")
-        writer.write(b'Content-Length: 9\r\n\r\n{"a":')
+        writer.write(b"POST /s/x/v1/files HTTP/1.1\r\nHost: localhost\r\n")
+        writer.write(b'Anthropic-Version: 2023-06-01\r\nContent-Length: 9\r\n\r\n{"a":')
         async with asyncio.timeout(PATIENCE):
             assert (await reader.readline()).startswith(b"HTTP/1.1 200")
         writer.close()
