@@ -21,7 +21,6 @@ from modegate.core.weight import holds
 # for nothing, as a stream of CR alone would else be late by a frame: an LF behind it is a blank line.
 _FRAME_END = re.compile(rb"\r\r|(?>\r\n|\n)(?>\r\n|\n|\r)")
 _LINE = re.compile(rb"([^\r\n]*+)(\r\n|\n|\r|\Z)")
-_LINE_END = re.compile(rb"\r\n|\n|\r")
 _BOM = b"\xef\xbb\xbf"
 # Clients cut lines at more than the standard's line ends (`str.splitlines`, in Latin-1 too, where U+0085
 # is one byte), and look for `data:` at more places than their beginning.
@@ -129,14 +128,22 @@ class FrameReader:
         if self._first:
             self._first = False
             text = raw.removeprefix(_BOM)
-        if not self._end and (found := _LINE_END.search(text)):
-            self._end = found.group()
+        self._end = self._end or _first_line_end(text)
         if self._end == b"\n" and b"\r" not in text:
             if text.startswith(b"data: ") and text.find(b"\n") == len(text) - 2:
                 return Frame(raw, text[6:-2])
             if (usual := _USUAL.fullmatch(text)) is not None:
                 return Frame(raw, usual[2], usual[1])
         return parse(raw, text, self._end)
+
+
+def _first_line_end(text: bytes) -> bytes:
+    """Give how the first line ends; empty if none does."""
+    # A search for either would take twenty times as long, in one go.
+    feed, back = text.find(b"\n"), text.find(b"\r")
+    if 0 <= back < feed or feed < 0 <= back:
+        return b"\r\n" if feed == back + 1 else b"\r"
+    return b"\n" if feed >= 0 else b""
 
 
 def _may_go_on(match: re.Match[bytes], size: int) -> bool:
@@ -199,14 +206,7 @@ class FrameWriter:
 
     def seen(self, raw: bytes) -> None:
         """Note how the upstream ends its lines."""
-        if self._end:
-            return
-        # A search for either would take twenty times as long, in one go.
-        feed, back = raw.find(b"\n"), raw.find(b"\r")
-        if 0 <= back < feed or feed < 0 <= back:
-            self._end = b"\r\n" if feed == back + 1 else b"\r"
-        elif feed >= 0:
-            self._end = b"\n"
+        self._end = self._end or _first_line_end(raw)
 
     def passed(self, raw: bytes) -> bytes:
         """Give a frame as it came."""
