@@ -29,6 +29,7 @@ STATUSES: dict[type[ModegateError], tuple[int, str]] = {
     errors.LevelNeeded: (403, "level_needed"),
     errors.UpgradeRequired: (426, "upgrade_required"),
     errors.LogUnavailable: (503, "log_unavailable"),
+    errors.AnotherLog: (503, "another_log"),
     errors.Overloaded: (503, "overloaded"),
     errors.Tightened: (503, "tightened"),
     errors.UpstreamFailed: (502, "upstream_failed"),
@@ -60,7 +61,12 @@ def test_codes_name_one_error_each() -> None:
 
 def test_only_where_a_retry_helps_is_one_invited() -> None:
     invited = {cls for cls in STATUSES if cls.retry_after}
-    assert invited == {errors.Drained, errors.LogUnavailable, errors.Overloaded}
+    assert invited == {
+        errors.AnotherLog,
+        errors.Drained,
+        errors.LogUnavailable,
+        errors.Overloaded,
+    }
 
 
 def test_an_unknown_mode_names_those_there_are() -> None:

@@ -137,7 +137,10 @@ def test_h4_by_default_it_is_text_for_everybody_else(
     agent.__post_init__()
     heard = agent.step(Turn(text), cut=cut)
     assert heard.text == text
-    assert agent.got.body == agent.speech.reply(Turn(text), agent.got.requests[0]).body
+    sent = agent.speech.reply(Turn(text), agent.got.requests[0]).body
+    # What ends a line for some clients is escaped in a frame.
+    signs = "\u2028".encode()
+    assert agent.got.body == (sent.replace(signs, rb"\u2028") if agent.speech.streamed else sent)
 
 
 @pytest.mark.parametrize(
