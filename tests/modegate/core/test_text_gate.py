@@ -40,7 +40,7 @@ TEXTS = {
     "a long line": ("", "@save" + " " * 1100 + '(a): {"content": "S3CRET"}'),
     "indented, behind another line end": (
         "search_replace",
-        "a.py\u2028  <<<<<<< SEARCH\u2028=======\u2028S3CRET\u2028>>>>>>> REPLACE",
+        "a.py\x0c  <<<<<<< SEARCH\x0c=======\x0cS3CRET\x0c>>>>>>> REPLACE",
     ),
     "long attributes": ("write", f'<invoke a="{"x" * 400}" name="write">S3CRET</invoke>'),
     "ReAct without a name": ("", "Action:" + "\n" * 80 + "write\nAction Input: S3CRET"),
