@@ -116,8 +116,11 @@ class UnderWay:
             self._forget(mark)
 
     def wake_all(self) -> None:
-        """Let everybody who waits look around: the process is about to end."""
-        self._all_changed()
+        """Let everybody who waits look around: the process is about to end, and nothing else has changed."""
+        for marks in self._marks.values():
+            for mark in marks:
+                if mark.woken is not None:
+                    mark.woken.set()
 
     def _forget(self, mark: Mark) -> None:
         for one in mark.keys:
