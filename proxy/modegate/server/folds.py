@@ -42,6 +42,11 @@ class _Slot:
     """Where the last checkpoint stands."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
+    @property
+    def known_end(self) -> Seq:
+        """Where the log ends at least, by whatever was read or told."""
+        return max(self.end, self.state.seq if self.state else Seq(0))
+
     def current(self) -> State | None:
         """Give the state if it holds all that the feed has told of."""
         return self.state if self.state and self.state.seq >= self.end else None
@@ -65,6 +70,7 @@ class Folds:
         self._max_sessions = max_sessions
         self._slots: OrderedDict[SessionKey, _Slot] = OrderedDict()
         self._floors: OrderedDict[SessionKey, Seq] = OrderedDict()
+        """Where the logs of sessions end, at least, that are not in memory."""
         self._moved = log.moved
         self._position: str | None = None
         self._reading = asyncio.Lock()
@@ -112,7 +118,8 @@ class Folds:
             raise
         except BaseException:
             # It may have landed without being told to the feed.
-            self._slots.pop(key, None)
+            if slot := self._slots.pop(key, None):
+                self._remember(key, slot.known_end)
             self._appended(key)
             raise
         self._appended(key)
@@ -194,17 +201,24 @@ class Folds:
                 slot = self._slots.get(change.key)
                 if slot:
                     slot.end = max(slot.end, change.seq)
+                else:
+                    self._remember(change.key, change.seq)
             self._ended, self._failure = self._ended + 1, None
 
     def _forget(self) -> None:
         self.gaps += 1
         for key, slot in self._slots.items():
-            if slot.state and slot.state.seq:
-                self._floors[key] = max(slot.state.seq, self._floors.get(key, Seq(0)))
-                self._floors.move_to_end(key)
-        while len(self._floors) > self._max_sessions:
-            self._floors.popitem(last=False)
+            self._remember(key, slot.known_end)
         self._slots.clear()
+
+    def _remember(self, key: SessionKey, end: Seq) -> None:
+        """Remember where a log ended, so that it is noticed if it ever ends before that."""
+        if not end:
+            return
+        self._floors[key] = max(end, self._floors.get(key, Seq(0)))
+        self._floors.move_to_end(key)
+        if len(self._floors) > self._max_sessions:
+            self._floors.popitem(last=False)
 
     def _slot(self, key: SessionKey) -> _Slot:
         slot = self._slots.get(key)
@@ -213,7 +227,8 @@ class Folds:
             # changes which it misses do no harm.
             slot = self._slots[key] = _Slot()
             while len(self._slots) > self._max_sessions:
-                self._slots.popitem(last=False)
+                evicted, old = self._slots.popitem(last=False)
+                self._remember(evicted, old.known_end)
         else:
             self._slots.move_to_end(key)
         return slot

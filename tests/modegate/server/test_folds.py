@@ -508,6 +508,36 @@ async def test_B140_a_log_that_went_back_never_gives_default(
             await redis_folds.state(S)
 
 
+@pytest.mark.parametrize("known", ["in memory", "evicted", "by the feed alone"])
+async def test_B140_what_the_feed_has_told_is_remembered_too(
+    own_server: RedisServer, redis_folds: Folds, known: str
+) -> None:
+    """A mode that another process sets, of which this one has read in the feed before the failover."""
+    other = open_log(own_server.admin_url)
+    assert isinstance(other, RedisLog)
+    raw = other._writer
+    folds = (
+        Folds(redis_folds.log, SystemClock(), max_sessions=1) if known == "evicted" else redis_folds
+    )
+    await folds.state(key_of("t"))
+    if known == "in memory":
+        await folds.state(S)
+    before = await raw.xlen(FEED)
+    await other.append(S, [mode_set("plan")])
+    await folds.state(S if known == "evicted" else key_of("t"))
+    await folds.state(key_of("t"))
+    # What the replica lacks that is the master now.
+    for place, _ in (await raw.xrange(FEED))[before:]:
+        await raw.xdel(FEED, place)
+    await raw.delete("modegate:{local/s}:events")
+    await raw.zrem("modegate:{local}:ends", "s")
+    await raw.zrem("modegate:{local}:times", "s")
+    for _ in range(2):
+        with pytest.raises(SessionUnreadable, match="ended at 1 and now ends at 0"):
+            await folds.state(S)
+    await other.close()
+
+
 def judged(n: int) -> Entry:
     event = CallJudged(
         StepId("x"), CallId(f"c{n}"), ToolName("t"), "h", "release", "r", PLAN, Seq(1), "p", ""
