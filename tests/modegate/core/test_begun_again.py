@@ -5,6 +5,7 @@ The first of the two then has no arguments, or half of them. Found by the differ
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ import pytest
 from modegate.core.ids import DEFAULT_MODE
 from modegate.core.policy import Condition, Exit, ExitOption, When
 from modegate.core.policy import Effect as RuleEffect
+from modegate.core.script import ScriptedCall, Turn
 from support.playbook import (
+    Reply,
     Session,
     bytewise,
     chunk,
@@ -24,6 +27,8 @@ from support.playbook import (
     rule,
     stream,
 )
+from support.speech import Agent
+from support.speeches import SPEECHES
 
 VIEW = rule("edit", When({"command": Condition(equals="view")}, others_any=True))
 RULES = policy(
@@ -93,3 +98,20 @@ def test_no_condition_holds_for_a_call_behind_a_finish() -> None:
     allowed = early + body("read", "neither", "{}")
     (choice,) = read_stream(Session(rules=RULES).step(ASKED, [allowed]).body).values()
     assert choice["calls"]
+
+
+@pytest.mark.parametrize("tool", ["edit", "read"])
+def test_no_condition_holds_for_arguments_of_which_no_pieces_came(tool: str) -> None:
+    """LangChain puts a call of a Responses stream together from its pieces alone."""
+    speech = next(one for one in SPEECHES if str(one) == "responses-streamed")
+
+    def without_pieces(asked: bytes) -> Reply:
+        turn = Turn("T", "", (ScriptedCall(tool, '{"command": "view"}'),))
+        reply = speech.reply(turn, asked)
+        frames = [one for one in reply.body.split(b"\n\n") if b"arguments.delta" not in one]
+        return replace(reply, body=b"\n\n".join(frames))
+
+    agent = Agent(speech, RULES, tools=("read", "edit"))
+    body_ = speech.api.request(agent.history, agent.tools, streamed=True)
+    got = agent.session.step(body_, [without_pieces])
+    assert (b'"name":"%b","arguments"' % tool.encode() in got.body) is (tool == "read")

@@ -81,9 +81,8 @@ class ItemCall(Gathered):
             # The tool has had several names; the item's type tells of none.
             names = [one for one in sorted(declared) if one.startswith("web_search")] or names
         names = list(self.listed) or names
-        return [
-            ToolCall(ToolName(name), one) for name in dict.fromkeys(names) for one in self._parsed()
-        ]
+        given = [None] if self.again else self._parsed()
+        return [ToolCall(ToolName(name), one) for name in dict.fromkeys(names) for one in given]
 
 
 def type_of(item: dict[str, Any]) -> str:
