@@ -47,8 +47,16 @@ $(ACP_CLIENTS): tests/acp-clients/package-lock.json
 	npm install --prefix tests/acp-clients --no-save --no-audit --no-fund --loglevel=error
 	@touch $@
 
+SDK_CLIENTS := tests/sdk-clients/node_modules/.package-lock.json
+
+$(SDK_CLIENTS): tests/sdk-clients/package-lock.json tests/sdk-clients/requirements.txt $(BIN)/pytest
+	scripts/needs npm
+	$(BIN)/pip install -q -r tests/sdk-clients/requirements.txt
+	npm install --prefix tests/sdk-clients --no-save --no-audit --no-fund --loglevel=error
+	@touch $@
+
 .PHONY: test
-test: $(BIN)/pytest $(ACP_CLIENTS) ## Run the tests (ARGS="-k name")
+test: $(BIN)/pytest $(ACP_CLIENTS) $(SDK_CLIENTS) ## Run the tests (ARGS="-k name")
 	scripts/needs redis-server nginx
 	$(BIN)/pytest $(ARGS)
 
@@ -67,7 +75,11 @@ lock: $(BIN)/pytest ## Choose anew which versions the image is made of (EXTRAS= 
 		| $(LOCK) - -o deploy/build.lock
 
 .PHONY: fuzz
-fuzz: $(BIN)/pytest ## Let a fuzzer loose on streamed answers (ARGS="--dialect messages --seconds 300")
+fuzz: $(BIN)/pytest $(ACP_CLIENTS) $(SDK_CLIENTS) ## Look for calls that some SDK runs and nobody judged (ARGS="--seconds 600")
+	$(BIN)/python scripts/differ.py $(ARGS)
+
+.PHONY: fuzz-guided
+fuzz-guided: $(BIN)/pytest ## Let a guided fuzzer loose on streamed answers (ARGS="--dialect messages --seconds 300")
 	$(BIN)/pip install -q atheris
 	$(BIN)/python scripts/fuzz.py $(ARGS)
 
@@ -83,4 +95,4 @@ soak: $(BIN)/pytest ## Break everything for ten minutes and check what was left 
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

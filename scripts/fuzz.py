@@ -2,7 +2,7 @@
 
 Each run is a whole step in plan mode, without a server. Whatever the upstream sends, the step must end by
 itself, and nothing that the client gets may be a call of the tool that the mode refuses. Atheris guides
-the mutations by the branches that they reach; see `make fuzz`.
+the mutations by the branches that they reach; see `make fuzz-guided`.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Target:
 
 def main() -> None:
     """Fuzz one dialect for a while."""
-    parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make fuzz-guided", description=__doc__)
     parser.add_argument("--dialect", choices=STREAMED, default="chat")
     parser.add_argument("--seconds", type=int, default=60, help="how long (60)")
     parser.add_argument(

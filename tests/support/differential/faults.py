@@ -1,0 +1,137 @@
+"""Gates that are wrong on purpose: each judges something else than what some client runs.
+
+A differential test that finds none of them finds nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+from modegate.core import calls, hop, sse
+from modegate.core.arguments import parse_arguments
+from modegate.core.dialects import strict
+from modegate.core.dialects.chat import answer as chat_answer
+from modegate.core.dialects.chat import indices, stream
+from modegate.core.dialects.responses import forms
+from modegate.core.dialects.responses import stream as responses_stream
+from modegate.core.policy import ToolCall
+
+
+def _first_key(text: str) -> dict[str, Any] | None:
+    def first(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        return dict(reversed(pairs))
+
+    try:
+        value = json.loads(text, object_pairs_hook=first)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _nothing(*_given: Any, **_named: Any) -> None:
+    """Check nothing."""
+
+
+def _first_name(self: calls.Gathered, _declared: frozenset[str]) -> list[ToolCall]:
+    return [ToolCall(self.name, parse_arguments(self.arguments or "{}"))]
+
+
+class _OneIndex(indices.Places):
+    """Gives every call that moves the same index."""
+
+    def new(self, call: calls.Gathered) -> int | None:
+        """Give it."""
+        return 0
+
+
+@contextmanager
+def _patched(*patches: Any) -> Iterator[None]:
+    for one in patches:
+        one.start()
+    try:
+        yield
+    finally:
+        for one in patches:
+            one.stop()
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A gate that is wrong, and an answer that shows it."""
+
+    speech: str
+    number: int
+    """Found by trying; where the mutations change, another one has to be."""
+    planted: Callable[[], AbstractContextManager[None]]
+
+
+FAULTS: dict[str, Fault] = {
+    "the first of two keys of the arguments counts": Fault(
+        "chat-whole",
+        108,
+        lambda: _patched(
+            patch.object(calls, "parse_arguments", _first_key),
+            patch.object(calls, "trouble", lambda _text: ""),
+        ),
+    ),
+    "the first name of a call counts, and nothing leaves a doubt": Fault(
+        "chat-streamed",
+        125,
+        lambda: _patched(
+            patch.object(calls.Gathered, "readings", _first_name),
+            patch.object(calls.Gathered, "doubt", ""),
+        ),
+    ),
+    "keys come twice and in any case": Fault(
+        "chat-streamed",
+        43,
+        lambda: _patched(
+            patch.object(chat_answer, "check_objects", _nothing),
+            patch.object(strict, "check_objects", _nothing),
+        ),
+    ),
+    "every frame is read in one way": Fault(
+        "chat-streamed",
+        60,
+        lambda: _patched(
+            patch.object(hop, "_check", _nothing),
+            patch.object(sse.Frame, "checked", lambda self: self),
+        ),
+    ),
+    "no call is taken for another": Fault(
+        "chat-streamed",
+        966,
+        lambda: _patched(
+            patch.object(stream, "share", _nothing),
+        ),
+    ),
+    "the forms of an item may differ": Fault(
+        "responses-streamed",
+        2087,
+        lambda: _patched(
+            patch.object(responses_stream, "agree", lambda *_: True),
+            patch.object(forms, "same_arguments", lambda *_: True),
+        ),
+    ),
+    "what moves gets one index": Fault(
+        "chat-streamed",
+        12,
+        lambda: _patched(
+            patch("modegate.core.dialects.chat.write.Places", _OneIndex),
+        ),
+    ),
+    "pieces of which clients make different calls leave no doubt": Fault(
+        "chat-streamed",
+        177,
+        lambda: _patched(
+            patch.object(calls.Gathered, "ambiguous", False),
+            patch.object(calls.Gathered, "mixed", False),
+        ),
+    ),
+}
+"""By what is wrong."""
