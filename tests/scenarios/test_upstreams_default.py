@@ -317,11 +317,14 @@ async def test_b108_what_follows_an_answer_reaches_nobody(shared: World, answer:
 async def test_b130_an_answer_before_the_request_was_read(
     tmp_path: Path, then: list[Piece]
 ) -> None:
-    """A refusal that comes early is passed on early, while the client still has most to send."""
+    """A refusal that comes early is passed on early, while the client still has most to send.
+
+    Of an upload that is harmless in every mode: all others are taken whole before the log is read (H8).
+    """
     async with RawUpstream([*whole(b"too big", 413), *then], read_body=False) as up:
         async with running(tmp_path, up.base_url) as proxy:
             reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
-            raw = post("/s/s/v1/chat/completions", b"x" * 2_000_000)
+            raw = post("/s/s/v1/files", b"x" * 2_000_000)
             writer.write(raw[:100_000])
             answer = await reader.readuntil(b"too big")
             assert b" 413 " in answer.split(b"\r\n")[0]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -21,6 +22,9 @@ from modegate.core.errors import AnswerUnreadable, TooLarge
 
 MAX_COMPLAINT = 2**20
 """Bytes of an error, as it came and without its coding; those of providers have some kilobytes at most."""
+
+MAX_BROKEN = 64 * 1024
+"""Bytes of one that is not what its coding says."""
 
 _CHARSETS = frozenset({b"", b"utf-8", b"utf8", b"us-ascii", b"ascii", b"iso-8859-1", b"latin1"})
 """Those in which JSON is what it is in UTF-8; UTF-16 and UTF-32 are known by their bytes."""
@@ -90,9 +94,22 @@ class Complaint:
             return "in a character set that is not known"
         try:
             text = self.text()
-        except (BadEncoding, UnknownEncoding, TooLarge):
+        except BadEncoding:
+            text = self._begun()
+            if len(self.body) > MAX_BROKEN or holds_answer(bytes(self.body)):
+                return "in a coding that cannot be read"
+        except (UnknownEncoding, TooLarge):
             return "in a coding that cannot be read"
         return "but its body is no error: it is an answer" if holds_answer(text) else ""
+
+    def _begun(self) -> bytes:
+        """Give what of a broken body a client could have read before it came to the break."""
+        undo = decoder(headers.get_one(self.lines, b"content-encoding") or b"", MAX_COMPLAINT)
+        text = bytearray()
+        with suppress(BadEncoding, TooLarge):
+            for at in range(min(len(self.body), MAX_BROKEN)):
+                text += undo.feed(bytes(self.body[at : at + 1]))
+        return bytes(text)
 
 
 def holds_answer(body: bytes) -> bool:

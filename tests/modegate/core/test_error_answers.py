@@ -170,6 +170,13 @@ def test_h7_a_compressed_error(cut: Cut) -> None:
     got = agent.session.step({"messages": []}, [Reply(gzip.compress(CALL), ZIPPED, 500)], cut=cut)
     assert got.head is not None
     assert got.head.status == 502
+    # What is not what its coding says goes as it came, unless there is an answer in front of the break.
+    for broken in (b"\x1f\x8bwhatever", gzip.compress(plain)[:30] + b"x" * 20):
+        got = agent.session.step({"messages": []}, [Reply(broken, ZIPPED, 500)], cut=cut)
+        assert got.body == broken
+    for hidden in (CALL, gzip.compress(CALL)[:-8] + b"x" * 20):
+        got = agent.session.step({"messages": []}, [Reply(hidden, ZIPPED, 500)], cut=cut)
+        assert b"write" not in got.body
     # Some clients take what there is of a body that stops too early.
     cut_short = Reply(gzip.compress(CALL)[:-8], ZIPPED, 500)
     got = agent.session.step({"messages": []}, [cut_short], cut=cut)
@@ -179,7 +186,7 @@ def test_h7_a_compressed_error(cut: Cut) -> None:
 
 @pytest.mark.parametrize("reply", [
     Reply(b"x", [(b"content-encoding", b"rot13")], 500),
-    Reply(b"x" * 20, ZIPPED, 500),
+    Reply(b"x" * 70_000, ZIPPED, 500),
     Reply(b"x" * (MAX_COMPLAINT + 1), list(JSON), 400),
     Reply(gzip.compress(b"x" * (MAX_COMPLAINT + 1)), ZIPPED, 400),
     Reply(b"x", [(b"content-type", b"application/json; charset=cp037")], 400),
