@@ -115,3 +115,19 @@ def test_no_condition_holds_for_arguments_of_which_no_pieces_came(tool: str) -> 
     body_ = speech.api.request(agent.history, agent.tools, streamed=True)
     got = agent.session.step(body_, [without_pieces])
     assert (b'"name":"%b","arguments"' % tool.encode() in got.body) is (tool == "read")
+
+
+@pytest.mark.parametrize("tool", ["edit", "read"])
+def test_no_condition_holds_for_a_block_without_an_id(tool: str) -> None:
+    """LangChain takes the pieces of such a block for another call."""
+    speech = next(one for one in SPEECHES if str(one) == "messages-streamed")
+
+    def without_id(asked: bytes) -> Reply:
+        turn = Turn("T", "", (ScriptedCall(tool, '{"command": "view"}', "toolu_x"),))
+        reply = speech.reply(turn, asked)
+        return replace(reply, body=reply.body.replace(b'"toolu_x"', b"null"))
+
+    agent = Agent(speech, RULES, tools=("read", "edit"))
+    body_ = speech.api.request(agent.history, agent.tools, streamed=True)
+    got = agent.session.step(body_, [without_id])
+    assert (b'"name":"%b"' % tool.encode() in got.body) is (tool == "read")

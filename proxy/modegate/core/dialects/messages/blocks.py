@@ -253,6 +253,8 @@ def _new(start: dict[str, Any], read: MessageRead) -> Gathered:
         call.id = name
     elif name is not None:
         call.odd = "its id is not a string"
+    # LangChain puts the pieces of a call without an id together as another one, which has no arguments.
+    call.again = not call.id
     read.calls.append(call)
     return call
 
