@@ -234,6 +234,15 @@ class Asking:
         wanted = "refuse" in said or (self._habit is not None and None in said)
         return TextCalls(self._request.declared, self._habit) if wanted else None
 
+    def holds_texts(self, standing: Standing) -> bool:
+        """Tell whether calls in plain text are held back under what a session stands."""
+        return self._texts(standing) is not None
+
+    def may_hold_texts(self, standing: Standing) -> bool:
+        """Tell whether that could be so in some other mode of its policy."""
+        said = (mode.text_calls for mode in standing.policy.modes.values())
+        return self._habit is not None or "refuse" in said
+
     @cached_property
     def _habit(self) -> Habit | None:
         return habit_of(self._dialect.system_text(self._request))

@@ -177,6 +177,8 @@ class Exchange:
         """Take that a person has set a mode: what passed unread until now is read from here on."""
         if self._over or not self.passes_unread:
             return []
+        if self._texts_pass and not self._asking.holds_texts(now):
+            return []
         if self._relay and self._asking.readable:
             self._read_on(now)
             return (
@@ -319,10 +321,21 @@ class Exchange:
 
     @property
     def passes_unread(self) -> bool:
-        """Whether the answer, or its rest, is not read, since no mode was in force."""
+        """Whether the answer, or a part of it, is not read, since no mode that wants it was in force."""
         if self._relay:
             return not self._step.counts
+        return self._texts_pass or self._rest_passes
+
+    @property
+    def _rest_passes(self) -> bool:
         return isinstance(self._answer, StreamedHop) and self._answer.passes_unread
+
+    @property
+    def _texts_pass(self) -> bool:
+        """Whether only its text is not read, though some mode would hold back calls in it."""
+        if self._relay or self._rest_passes or self._answer is None:
+            return False
+        return self._offer.texts is None and self._asking.may_hold_texts(self._now)
 
     @property
     def holding(self) -> bool:

@@ -173,8 +173,11 @@ class Drive:
         return await self._out.thinking(self._exchange.size, decide, *given)
 
     async def _look(self) -> None:
-        """See whether a person has set a mode, where none was in force and so not all is read."""
-        if self._exchange.passes_unread and (now := await self._out.look.tightened()) is not None:
+        """See whether a person has set a mode, where not all is read since none in force wanted it."""
+        look = self._out.look
+        if not (look.mark.changed and self._exchange.passes_unread):
+            return
+        if (now := await look.tightened()) is not None:
             await self._perform(await self._decide(self._exchange.tightened, now))
 
     async def _perform(self, effects: Iterable[Effect]) -> None:

@@ -20,6 +20,8 @@ from support.playbook import (
     bytewise,
     call,
     chunk,
+    mode,
+    policy,
     request,
     stream,
     text,
@@ -289,3 +291,32 @@ def test_tightened_changes_nothing_where_all_is_read() -> None:
     body = stream(text("a"), call("read"))
     got = session.step(request("read", "write", stream=True), [body], cut=bytewise, tighten_after=9)
     assert got.body == body
+
+
+GPTME = {"role": "system", "content": "You are gptme."}
+USER = {"role": "user", "content": "go"}
+
+
+@pytest.mark.parametrize("before", ["default", "lax"])
+@pytest.mark.parametrize("streams", [True, False], ids=["streamed", "whole"])
+def test_h14_a_call_in_text_after_a_later_switch_never_comes(before: str, streams: bool) -> None:
+    """No mode wanted it held when the answer began, so nobody has looked for calls in its text."""
+    rules = policy(mode("plan", "read"), mode("lax", "read", text_calls="pass"))
+    session = Session("plan", rules)
+    session.step(request("read"), [stream(text("x"), finish="stop")])
+    session.set_mode(before)
+    said = f'@write(c1): {{"p": "{SECRET}"}}'
+    front, back = text("I write.\n"), text(f"{said}\n")
+    body = (
+        stream(front, back, finish="stop")
+        if streams
+        else json.dumps(
+            {"choices": [{"index": 0, "finish_reason": "stop", "message": {"content": said}}]}
+        ).encode()
+    )
+    reply = Reply(body) if streams else Reply(body, headers=JSON)
+    asked = request("read", "write", messages=[GPTME, USER], stream=streams)
+    after = len(front) if streams else 0
+    got = session.step(asked, [reply], cut=bytewise, tighten_after=after)
+    assert SECRET.encode() not in got.body
+    assert b"was cut off" in got.body
