@@ -43,6 +43,9 @@ MAX_NAMES = 8
 MAX_GLUED = 64
 """Names of a call and of those that a client could take for it: each is held against every tool."""
 
+MAX_JOINED = 100_000
+"""Steps of the look for tools that a call's names spell together, which take some 10 ms."""
+
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
 """Where some programs end a name, or a line."""
 
@@ -69,7 +72,7 @@ class Gathered:
     """`function` or `custom`, as its type and its members say; both leave a doubt."""
     places: set[int | None] = field(default_factory=set)
     """The indices of its pieces; None for a piece without one."""
-    shared: list[Gathered] = field(default_factory=list)
+    shared: dict[Gathered, None] = field(default_factory=dict)
     """Other calls that some client could take for the same one."""
     split: bool = False
     """Some client could see only a part of its arguments."""
@@ -132,7 +135,12 @@ class Gathered:
             readings["".join(self.names)] = None
         if glued or len(self.names) > 1:
             # A name that is repeated whole is one name, unless the agent has a tool of the joined one.
-            readings |= dict.fromkeys(tool for tool in sorted(declared) if _made_of(tool, names))
+            parts = tuple(names)
+            able = [one for one in declared if one.startswith(parts) and one.endswith(parts)]
+            if sum(map(len, able)) * len(parts) > MAX_JOINED:
+                self.odd = "clients could put its name together in too many ways"
+                return []
+            readings |= dict.fromkeys(tool for tool in sorted(able) if _made_of(tool, parts))
         return [ToolCall(ToolName(name), one) for name in readings for one in arguments]
 
     def _glued(self) -> list[Gathered]:
@@ -177,12 +185,10 @@ class Gathered:
 
 def share(one: Gathered, other: Gathered) -> None:
     """Note that a client could take two calls for one."""
-    if other not in one.shared:
-        one.shared.append(other)
-        other.shared.append(one)
+    one.shared[other] = other.shared[one] = None
 
 
-def _made_of(tool: str, names: Iterable[str]) -> bool:
+def _made_of(tool: str, names: Sequence[str]) -> bool:
     """Tell whether some of these names, one after the other, spell a tool's name."""
     reached = {0}
     for at in range(len(tool)):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
 from functools import lru_cache
 
 from modegate.core.globs import glob_matches
@@ -76,11 +75,24 @@ def misses(pattern: str, name: str) -> bool:
     return any(glob_matches(worded, one) for one in _worded(name))
 
 
-def near(name: str, names: Iterable[str]) -> list[str]:
+def near(name: str, names: frozenset[str]) -> list[str]:
     """Give those of these names that a client could take a name for: one is the other, or its tail."""
-    own, tails = folded(name), _bare(name)
-    return sorted(
-        other
-        for other in names
-        if other != name and (folded(other) in tails or own in _bare(other))
-    )
+    by_whole, by_tail = _index(names)
+    found = set(by_tail.get(folded(name), ()))
+    found.update(*(by_whole.get(tail, ()) for tail in _bare(name)))
+    return sorted(found - {name})
+
+
+@lru_cache(maxsize=8)
+def _index(names: frozenset[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Give names by what is left of them whole, and by what is left of them or of a tail.
+
+    Found once for all calls of an answer: a request may declare thousands of names.
+    """
+    by_whole: dict[str, list[str]] = {}
+    by_tail: dict[str, list[str]] = {}
+    for name in names:
+        by_whole.setdefault(folded(name), []).append(name)
+        for tail in _bare(name):
+            by_tail.setdefault(tail, []).append(name)
+    return by_whole, by_tail

@@ -116,6 +116,16 @@ def test_calls_without_a_reading(one: Gathered) -> None:
     assert one.doubt
 
 
+def test_h23_names_are_not_put_together_in_all_ways() -> None:
+    """A name in pieces could be that of thousands of tools, spelled together in ever new ways."""
+    names = [length * "a" for length in range(1, MAX_NAMES + 1)]
+    one = call(*names)
+    assert one.readings(frozenset(f"a{number * 'ba'}" for number in range(2000))) == []
+    assert one.doubt
+    few = frozenset({*(f"server__tool_{number}" for number in range(4000)), 50 * "a"})
+    assert 50 * "a" in readings(call(*names), *few)
+
+
 @pytest.mark.parametrize("doubt", ["split", "places"])
 def test_arguments_of_which_a_client_sees_a_part(doubt: str) -> None:
     """No condition can hold."""

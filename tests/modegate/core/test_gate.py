@@ -136,7 +136,7 @@ def test_of_two_calls_in_one_place_the_second_is_judged_with_the_first() -> None
     for first, released in (("read", False), ("write", True)):
         one = gathered(first, "{}", "id_of_the_first")
         two = gathered("edit", '{"path":"plan.md"}', "id_of_the_second")
-        two.shared.append(one)
+        two.shared[one] = None
         judge(Gate(STEP, frozenset()), [one, two], offer(stands), stands)
         assert two.released is released
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from modegate.core.dialects.base import Dialect
-from modegate.core.dialects.chat.answer import parse_answer
+from modegate.core.dialects.chat import stream as chat_stream
+from modegate.core.dialects.chat.answer import MAX_CALLS, parse_answer
 from modegate.core.dialects.chat.dialect import ChatDialect
 from modegate.core.dialects.messages.dialect import MessagesDialect
 from modegate.core.dialects.responses.dialect import ResponsesDialect
@@ -80,3 +82,52 @@ def test_long_texts_are_read() -> None:
         here = json.dumps(words).encode()
         dialect.read_whole(whole.replace(b'"HERE"', here))
         read(dialect, streamed.replace(b'"HERE"', here))
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, *names: str) -> list[str]:
+    """Note each use of some functions in the module of streams."""
+    used: list[str] = []
+
+    def noting(name: str) -> Callable[..., Any]:
+        does = getattr(chat_stream, name)
+
+        def use(*given: Any) -> Any:
+            used.append(name)
+            return does(*given)
+
+        return use
+
+    for name in names:
+        monkeypatch.setattr(chat_stream, name, noting(name))
+    return used
+
+
+@pytest.mark.parametrize("index", [False, True])
+def test_h23_a_piece_is_held_against_no_other_call_twice(
+    monkeypatch: pytest.MonkeyPatch, *, index: bool
+) -> None:
+    """In the order in which clients could take one for another, 64 KiB of pieces took seconds."""
+    looks = counted(monkeypatch, "share", "_meet")
+    calls = [{"id": f"c{at}", **({"index": at} if index else {})} for at in range(MAX_CALLS)]
+    read(ChatDialect(), frame({"choices": [{"index": 0, "delta": {"tool_calls": 40 * calls}}]}))
+    assert len(looks) < 2 * MAX_CALLS**2
+
+
+def test_h23_a_frame_with_halves_of_characters_is_read_once_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reads = counted(monkeypatch, "exactly")
+    call = {"index": 0, "id": "c", "function": {"name": "read", "arguments": "\ud83d"}}
+    choices = [{"index": at, "delta": {"tool_calls": [call]}} for at in range(MAX_CALLS)]
+    read(ChatDialect(), frame({"choices": choices}))
+    assert len(reads) == 1
+
+
+def test_h23_a_call_under_ever_new_indices_is_none() -> None:
+    """Each could be that of another call."""
+    reader = ChatDialect().stream_reader(strictly=False)
+    for at in range(chat_stream.MAX_PLACES + 1):
+        piece = {"id": "c", "index": at, "function": {"arguments": ""}}
+        raw = frame({"choices": [{"index": 0, "delta": {"tool_calls": [piece]}}]})
+        (part,) = reader.read(parse(raw, raw))
+        assert bool(part.calls[0].odd) == (at == chat_stream.MAX_PLACES)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from modegate.core.ids import ToolName
-from modegate.core.near import misses, near
+from modegate.core.near import folded, misses, near
 from modegate.core.policy import Effect, Rule, ToolCall, Verdict, When, judge, may_offer
 from modegate.core.script import ScriptedCall, Turn
 from support.playbook import mode, policy, rule
@@ -103,11 +103,26 @@ def test_h5_conditions_hold_for_near_names() -> None:
 
 def test_h5_near_names_of_an_agent() -> None:
     """One is the other, or its tail; two servers' tools are two."""
-    names = ["write", "mcp__a__write", "mcp__b__write", "read", "Write"]
+    names = frozenset({"write", "mcp__a__write", "mcp__b__write", "read", "Write"})
     assert near("WRITE", names) == ["Write", "mcp__a__write", "mcp__b__write", "write"]
     assert near("mcp__c__write", names) == ["Write", "write"]
-    assert near("write", ["write", "read"]) == []
+    assert near("write", frozenset({"write", "read"})) == []
     assert near("x" * 2000, names) == []
+
+
+def test_h23_a_name_is_not_held_against_each_of_thousands() -> None:
+    """A request may declare thousands of names, and an answer call hundreds that are none of them."""
+    names = frozenset(f"server{number}__tool_{number}" for number in range(3000))
+
+    def looked() -> int:
+        found = folded.cache_info()
+        return found.hits + found.misses
+
+    assert near("tool_7", names) == ["server7__tool_7"]
+    before = looked()
+    for number in range(100):
+        assert near(f"elsewhere__Tool-{number}", names) == []
+    assert looked() - before < 1000
 
 
 def agent(speech: Speech, *rules: str | Rule, tools: tuple[str, ...]) -> Agent:

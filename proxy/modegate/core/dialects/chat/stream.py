@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 from modegate.core.calls import Gathered, share
@@ -11,6 +12,9 @@ from modegate.core.dialects.chat import answer, pieces
 from modegate.core.dialects.strict import exactly
 from modegate.core.errors import AnswerUnreadable, UpstreamFailed
 from modegate.core.sse import BLANK, DONE, Frame
+
+MAX_PLACES = 16
+"""Indices under which one call comes; servers give it one, and some change it once."""
 
 
 @dataclass(eq=False, slots=True)
@@ -23,13 +27,17 @@ class ChatFrame:
     value: dict[str, Any]
     choices: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
+    _exact: list[tuple[int, dict[str, Any]]] | None = None
 
     def exact(self, at: int, found: pieces.Pieces) -> pieces.Pieces:
         """Give the pieces of calls of a choice again, with halves of characters as they are."""
-        value = exactly(self.data, self.value)
-        if value is self.value:
+        if self._exact is None:
+            # Read once, however many choices hold calls.
+            value = exactly(self.data, self.value)
+            self._exact = self.choices if value is self.value else answer.choices_of(value)
+        if self._exact is self.choices:
             return found
-        _, choice = answer.choices_of(value)[at]
+        _, choice = self._exact[at]
         return pieces.pieces_of(answer.body_of(choice))
 
 
@@ -54,7 +62,7 @@ class ChatStreamReader:
         self._routes: dict[int, _Routes] = {}
         self._calls = 0
         self._legacy: list[Gathered] = []
-        self._touched: list[Gathered] = []
+        self._touched: dict[Gathered, None] = {}
         """Calls, but for legacy ones, in the order in which a piece of them came last."""
         self.choices: dict[int, ChoiceRead] = {}
         self.usage: dict[str, Any] | None = None
@@ -127,6 +135,7 @@ class ChatStreamReader:
             # What was judged is what the client may see: a piece that comes later goes nowhere.
             return Gathered(index, kind, released=False)
         call = known or self._new(read, Gathered(index, "function" if kind == "tool" else kind))
+        unnamed = not call.id
         pieces.add_piece(call, kind, piece, exact)
         if kind == "legacy":
             routes.legacy = call
@@ -138,7 +147,9 @@ class ChatStreamReader:
         # Where a piece bears an id or a name, some clients begin a call of their own.
         begins = bool(piece.get("id") or _piece_name(piece))
         call.again = call.again or (known is not None and begins)
+        told = known is None or place not in call.places or (unnamed and bool(call.id))
         self._route(routes, call, place, new=known is None)
+        self._share(call, new=known is None, told=told)
         return call
 
     def _new(self, read: ChoiceRead, call: Gathered) -> Gathered:
@@ -151,25 +162,34 @@ class ChatStreamReader:
         return call
 
     def _route(self, routes: _Routes, call: Gathered, place: int | None, *, new: bool) -> None:
-        """Remember where the call is found again, and which others a client could take it for.
-
-        Clients go by index, by id or by what came last, some of them without regard to the choice.
-        """
+        """Remember where the call is found again."""
         if new:
             routes.calls.append(call)
         if place is not None:
             routes.by_index[place] = call
         call.places.add(place)
+        if len(call.places) > MAX_PLACES:
+            call.odd = f"its pieces bear over {MAX_PLACES} indices"
         if call.id:
             routes.by_id.setdefault(call.id, call)
-        touched = self._touched
-        since = touched[touched.index(call) + 1 :] if call in touched else touched
-        for other in touched:
+
+    def _share(self, call: Gathered, *, new: bool, told: bool) -> None:
+        """Note which others a client could take the call for; `told`: its id or an index of it is new.
+
+        Clients go by index, by id or by what came last, some of them without regard to the choice. An odd
+        call is never released, so that nobody could take another one for it.
+        """
+        others = len(self._touched) - (call in self._touched)
+        if not call.odd and len(call.shared) < others:
             # Where some are refused, any of the others can be the one that came last.
-            last = other in since and not (new and call.id and other.id)
-            if other is not call and (last or _meet(call, other)):
-                share(call, other)
-        self._touched = [other for other in touched if other is not call] + [call]
+            for other in takewhile(lambda one: one is not call, reversed(self._touched)):
+                if not (new and call.id and other.id):
+                    share(call, other)
+            for other in self._touched if told else ():
+                if other is not call and _meet(call, other):
+                    share(call, other)
+        self._touched.pop(call, None)
+        self._touched[call] = None
 
 
 def _meet(call: Gathered, other: Gathered) -> bool:
