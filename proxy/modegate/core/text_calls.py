@@ -3,8 +3,8 @@
 Some agents run what their model writes: a JSON object with a name and arguments, a line `@save(id): {…}`,
 tags, fenced blocks, SEARCH/REPLACE blocks. For those that are known to, or where a policy says
 `text_calls: refuse`, such text is judged as a call. For all others it is text: they talk about it all day.
-What the agents do was read in their sources: gptme 0.35, smolagents 1.26, aider 0.86, Cline 3, Roo Code 3,
-OpenHands 1, Continue 1, LangChain's ReAct parsers.
+The parsers of gptme 0.35.1, smolagents 1.26.0 and aider 0.86.2 were read, and run against these shapes.
+Those of Cline, Roo Code, OpenHands, Continue and LangChain were not: theirs are as commonly described.
 """
 
 from __future__ import annotations
