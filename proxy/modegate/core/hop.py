@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any, Protocol
 
 from modegate.core.calls import Gathered
@@ -213,7 +214,8 @@ class StreamedHop:
     def _next_frame(self) -> Frame | None:
         """Give the frame that is to be read next, if it may be read yet."""
         if not self._waiting and self._texts is not None:
-            self._waiting.extend(self._texts.ready())
+            # One at a time: what cannot be read takes nothing with it that stands in front.
+            self._waiting.extend(islice(self._texts.ready(), 1))
             # What follows depends on the refusal, so the finish waits as behind a refused call.
             self.hold.defer = self.hold.defer or self._texts.refused
         return self._waiting[0] if self._waiting else None

@@ -17,7 +17,8 @@ import msgspec
 from modegate.core import words
 from modegate.core.calls import Gathered, arguments_hash
 from modegate.core.dialects.base import Dialect, Spoken
-from modegate.core.errors import AnswerUnreadable, ModegateError, TooLarge
+from modegate.core.errors import AnswerUnreadable, ModegateError
+from modegate.core.hold import over
 from modegate.core.spans import Edit, Span, apply, elements, members, without_lone_surrogates
 from modegate.core.sse import Frame
 from modegate.core.text_calls import TextCalls
@@ -56,6 +57,25 @@ class Piece:
 
 
 @dataclass(eq=False, slots=True)
+class _Unit:
+    """One text of an answer, as far as it is kept."""
+
+    pieces: list[Piece] = field(default_factory=list)
+    size: int = 0
+    """Characters."""
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return "".join(piece.text for piece in self.pieces)
+
+    def add(self, piece: Piece) -> None:
+        """Take what comes next."""
+        self.pieces.append(piece)
+        self.size += len(piece.text)
+
+
+@dataclass(eq=False, slots=True)
 class _Stream:
     """The running text of one choice."""
 
@@ -63,7 +83,25 @@ class _Stream:
     waiting: deque[Piece] = field(default_factory=deque)
     place: Any = None
     """Which text it is that runs on."""
-    units: list[list[Piece]] = field(default_factory=list)
+    unit: _Unit | None = None
+    """That text, as far as it has come."""
+    units: dict[str, list[Piece]] = field(default_factory=dict)
+    """Texts that ran before it, each once."""
+
+    def begin(self, place: Any) -> _Unit:
+        """Take that another text begins, and keep the one that ran until now."""
+        if self.unit is not None:
+            self.units.setdefault(self.unit.text, self.unit.pieces)
+        self.place, self.unit = place, _Unit()
+        self.scanner.begin_unit()
+        return self.unit
+
+    def said(self, text: str) -> list[Piece] | None:
+        """Give the pieces in which a text has come; None if it has not."""
+        found = self.units.get(text)
+        if found is None and self.unit is not None and self.unit.size == len(text):
+            found = self.unit.pieces if self.unit.text == text else None
+        return found
 
     def take(self, decided: Sequence[Decided]) -> list[Gathered]:
         """Share out what was decided among the pieces; gives new calls."""
@@ -123,6 +161,10 @@ class TextGate:
         self._limit = limit
         self._streams: dict[int, _Stream] = {}
         self._queue: deque[_Held] = deque()
+        self._going: deque[_Held] = deque()
+        """Frames that are decided, in front of those in the queue."""
+        self._full = False
+        """More would be held back than may be."""
         self.size = 0
         """Bytes that are held back."""
         self._found: list[Gathered] = []
@@ -131,7 +173,7 @@ class TextGate:
     @property
     def holding(self) -> bool:
         """Whether something is held back."""
-        return bool(self._queue)
+        return bool(self._queue or self._going)
 
     @property
     def refused(self) -> bool:
@@ -147,9 +189,11 @@ class TextGate:
         held = _Held(frame.checked())
         self._queue.append(held)
         self.size += len(frame.raw)
-        if self.size > self._limit:
-            text = f"over {self._limit} bytes of the answer are held back (limits.held)"
-            held.failure = TooLarge(text)
+        self._look(held, frame)
+        self._settle()
+        self._full = self._full or (self.size > self._limit and not self.to_judge())
+
+    def _look(self, held: _Held, frame: Frame) -> None:
         data = frame.data.strip() if frame.data is not None else b""
         if frame.odd or not data.startswith(b"{"):
             return
@@ -173,7 +217,8 @@ class TextGate:
     def passed(self) -> list[Gathered]:
         """Take that the client has got all frames so far; give the calls that it has whole."""
         self._queue.clear()
-        self.size = 0
+        self._going.clear()
+        self.size, self._full = 0, False
         return self.to_judge()
 
     def ready(self) -> Iterator[Frame]:
@@ -182,13 +227,23 @@ class TextGate:
         Raises:
             ModegateError: the next one cannot be read, or too much is held back.
         """
-        while self._queue and (self._queue[0].failure or self._queue[0].settled):
-            held = self._queue[0]
+        while self._going or self._settle():
+            held = self._going[0]
             if held.failure is not None:
                 raise held.failure
-            self._queue.popleft()
-            self.size -= len(held.frame.raw)
+            self._going.popleft()
             yield _rewritten(held.frame, held.changes())
+        if self._full:
+            # What stands in front can wait for an end that never comes.
+            raise over(self._limit)
+
+    def _settle(self) -> bool:
+        """Set apart what may go on, and tell whether there is any."""
+        while self._queue and (self._queue[0].failure or self._queue[0].settled):
+            held = self._queue.popleft()
+            self.size -= len(held.frame.raw)
+            self._going.append(held)
+        return bool(self._going)
 
     def whole(self, body: bytes) -> None:
         """Take a body that is an answer as a whole.
@@ -222,22 +277,21 @@ class TextGate:
             return
         piece = Piece(one.text)
         held.pieces.append(piece)
-        if one.place != stream.place or not stream.units:
-            stream.place = one.place
-            stream.scanner.begin_unit()
-            stream.units.append([])
+        unit = stream.unit
+        if unit is None or one.place != stream.place:
+            unit = stream.begin(one.place)
         self._kept += len(one.text)
         if self._kept <= MAX_UNITS:
-            stream.units[-1].append(piece)
+            unit.add(piece)
         stream.waiting.append(piece)
         self._found += stream.take(stream.scanner.feed(one.text))
 
     def _repeat(self, held: _Held, stream: _Stream, one: Spoken) -> None:
         """Take a text that was said before, or that comes only now."""
-        for unit in stream.units:
-            if one.text == "".join(piece.text for piece in unit):
-                held.repeats.append((one.text, unit))
-                return
+        said = stream.said(one.text)
+        if said is not None:
+            held.repeats.append((one.text, said))
+            return
         piece = Piece(one.text)
         alone = _Stream(Scanner(self._rules, one.choice), deque([piece]))
         found = alone.take([*alone.scanner.feed(one.text), *alone.scanner.end()])

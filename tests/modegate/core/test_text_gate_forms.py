@@ -7,9 +7,15 @@ from typing import Any
 
 import pytest
 
+from modegate.core.dialects.chat.dialect import ChatDialect
 from modegate.core.dialects.messages.dialect import MessagesDialect
 from modegate.core.dialects.responses.dialect import ResponsesDialect
+from modegate.core.errors import TooLarge
+from modegate.core.hop import StreamedHop
 from modegate.core.policy import Limits
+from modegate.core.sse import Frame
+from modegate.core.text_calls import TextCalls
+from modegate.core.text_gate import TextGate, _Unit
 from support.playbook import (
     DONE,
     Got,
@@ -253,3 +259,53 @@ def test_h4_responses_whole() -> None:
         "Fine.",
     ]
     assert SECRET.encode() not in got.body
+
+
+def test_h4_what_is_held_has_its_limit_at_once() -> None:
+    """A call that never ends is not kept until the answer ends."""
+    limits = Limits(held=2_000)
+    gate = TextGate(ChatDialect(), TextCalls(frozenset({"write"})), {}, limits.held)
+    reader = ChatDialect().stream_reader(strictly=False)
+    hop = StreamedHop(reader, ChatDialect().stream_writer(), limits, later=False, texts=gate)
+    hop.feed(text("Before. ") + text('{"name": "write", "x": "'))
+    assert b"Before." in hop.advance()
+    for _ in range(30):
+        hop.feed(text("x" * 100))
+        hop.advance()
+        if hop.failure is not None:
+            break
+    assert isinstance(hop.failure, TooLarge)
+    assert gate.size < 2 * limits.held
+
+
+def test_h4_what_stands_in_front_of_a_failure_goes() -> None:
+    """However the bytes are cut."""
+    frames = [text("Before."), *(text('{"name":"read","input":{}}') for _ in range(130))]
+    asked = request("read", "write", stream=True)
+    for cut in (whole, bytewise):
+        got = Session(rules=RULES).step(asked, [stream(*frames)], cut=cut)
+        assert b"Before." in got.body
+        assert b"over 128 calls" in got.body
+
+
+def test_h23_texts_that_come_again_are_found_in_linear_time(monkeypatch: Any) -> None:
+    """Each was joined anew for each: of 20,000 parts that took minutes."""
+    joined: list[_Unit] = []
+
+    class Counting(_Unit):
+        @property
+        def text(self) -> str:
+            joined.append(self)
+            return super().text
+
+    monkeypatch.setattr("modegate.core.text_gate._Unit", Counting)
+    gate = TextGate(ResponsesDialect(), TextCalls(frozenset({"write"})), {}, 2**24)
+    parts = [f"part {at}" for at in range(300)]
+    for at, words in enumerate(parts):
+        told = event("response.output_text.delta", output_index=0, content_index=at, delta=words)
+        gate.take(Frame(told, told.split(b"data: ")[1].strip()))
+    item = {"type": "message", "content": [{"type": "output_text", "text": one} for one in parts]}
+    end = event("response.completed", response={"output": [item]})
+    gate.take(Frame(end, end.split(b"data: ")[1].strip()))
+    assert b"".join(frame.raw for frame in gate.ready()).endswith(end)
+    assert len(joined) < 3 * len(parts)
