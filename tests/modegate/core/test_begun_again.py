@@ -14,6 +14,7 @@ from modegate.core.ids import DEFAULT_MODE
 from modegate.core.policy import Condition, Exit, ExitOption, When
 from modegate.core.policy import Effect as RuleEffect
 from modegate.core.script import ScriptedCall, Turn
+from support import responses
 from support.playbook import (
     Reply,
     Session,
@@ -131,3 +132,28 @@ def test_no_condition_holds_for_a_block_without_an_id(tool: str) -> None:
     body_ = speech.api.request(agent.history, agent.tools, streamed=True)
     got = agent.session.step(body_, [without_id])
     assert (b'"name":"%b"' % tool.encode() in got.body) is (tool == "read")
+
+
+@pytest.mark.parametrize("between", ["call", "text", "nothing"])
+@pytest.mark.parametrize("tool", ["edit", "read"])
+def test_no_condition_holds_for_arguments_behind_pieces_of_another_item(
+    tool: str, between: str
+) -> None:
+    """LangChain takes them for a call of their own, and runs the first without arguments."""
+    one = responses.item_events(responses.call(tool, '{"command": "view"}', 1), 0)
+    last = responses.call("read", at=2) if between == "call" else responses.message("hm")
+    other = responses.item_events(last, 1)
+    at = {"call": 1, "text": 3, "nothing": 0}[between]
+    if at:
+        events = [one[0], *other[:at], *one[1:], *other[at:]]
+    else:
+        # Some translators end all items at the end.
+        events = [*one[:-1], *other[:-1], one[-1], other[-1]]
+    sent = b"".join(map(responses.frame, [responses.begin(), *events]))
+    sent += responses.frame(responses.end([]))
+    asked = responses.request("read", "edit", stream=True)
+    for cut in (bytewise, lambda all_: [all_]):
+        got = responses.session(rules=RULES).step(asked, [sent], cut=cut)
+        released = tool == "read" or between == "nothing"
+        assert (b"call_of_this_answer_1" in got.body) is released
+        assert (got.body == sent) is released

@@ -83,7 +83,8 @@ class Forms:
         if not all(same_arguments(call, form, arguments) for form in said):
             call.odd = "its forms have different arguments"
         # Who goes by the pieces alone (LangChain) has a call without arguments where none came.
-        call.again = call.type in PIECES and bool(arguments) and not (self._first or pieces)
+        bare = call.type in PIECES and bool(arguments) and not (self._first or pieces)
+        call.again = call.again or bare
         if not call.names:
             # Announced without a name (B060): who goes by that has nothing to run.
             call.names, call.plain = last.names, last.plain

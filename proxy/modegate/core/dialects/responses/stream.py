@@ -49,6 +49,8 @@ class ResponsesStreamReader:
         """Every item id that was seen, and the index that it goes with."""
         self._built: dict[int, Forms] = {}
         self._count = 0
+        self._last: Out | None = None
+        """The item that the last event of an item was about."""
         self.choices: dict[int, ResponsesRead] = {0: self._choice}
         self.usage: dict[str, Any] | None = None
 
@@ -108,8 +110,12 @@ class ResponsesStreamReader:
         if out.ended:
             raise AnswerUnreadable("the upstream goes on with an item that has ended")
         event.out = out
+        before, self._last = self._last, out
         if out.call is not None:
-            self._built[out.index].add(event.type, event.exact)
+            # LangChain takes pieces that come behind those of another item for a call of their own.
+            elsewhere = before is not out and kind.endswith(".delta")
+            out.call.again = out.call.again or elsewhere
+            self._built[out.index].add(kind, event.exact)
             return _call(event, out.call)
         return self._live(event, out)
 
@@ -187,7 +193,7 @@ class ResponsesStreamReader:
         name = answer.text_in(item, "id")
         self._name(name, index)
         out = Out(index, len(self._choice.outs), type_of(item), name, call)
-        self._outs[index] = self._choice.add(out)
+        self._outs[index] = self._last = self._choice.add(out)
         if call is not None:
             begun = item.get("status") == "in_progress" and call.type not in CALLS
             self._built[index] = Forms(call, "" if begun else call.arguments)
@@ -201,7 +207,7 @@ class ResponsesStreamReader:
             raise AnswerUnreadable("the upstream ended an item twice, or as another one")
         index = out.index
         self._name(answer.text_in(item, "id"), index)
-        event.out = out
+        event.out = self._last = out
         start, stop = event.places["item"]
         self._choice.end(out, item, event.data[start:stop])
         if out.call is None:
