@@ -267,8 +267,8 @@ async def test_b120_large_bodies(shared: World) -> None:
 
 
 async def test_b114_signs_of_life_pass_while_the_model_thinks(shared: World) -> None:
-    """Comments of the upstream reach the client one by one, long before there is an answer."""
-    speech, ping = SPEECHES[0], b": ping\n\n"
+    """Comments of the upstream reach the client one by one, without their text (H13), long before an answer."""
+    speech, ping, sign = SPEECHES[0], b": ping\n\n", b":\n\n"
     pauses = [asyncio.Event() for _ in range(3)]
     top = head(200, [kind(speech), ("Transfer-Encoding", "chunked")])
     thinking = [piece for pause in pauses for piece in (chunk(ping), pause)]
@@ -278,10 +278,10 @@ async def test_b114_signs_of_life_pass_while_the_model_thinks(shared: World) -> 
     writer.write(post(path, asked(speech)))
     came = b""
     for pause in pauses:
-        came += await reader.readuntil(ping)
+        came += await reader.readuntil(sign)
         pause.set()
     sight = Sight.of(came + await reader.read())
-    assert (sight.body, sight.ended) == (ping * 3 + said(), True)
+    assert (sight.body, sight.ended) == (sign * 3 + said(), True)
     writer.close()
 
 
