@@ -267,7 +267,7 @@ async def test_b120_large_bodies(shared: World) -> None:
 
 
 async def test_b114_signs_of_life_pass_while_the_model_thinks(shared: World) -> None:
-    """Comments of the upstream reach the client one by one, without their text (H13), long before an answer."""
+    """Comments of the upstream reach the client one by one, without their text, long before an answer."""
     speech, ping, sign = SPEECHES[0], b": ping\n\n", b":\n\n"
     pauses = [asyncio.Event() for _ in range(3)]
     top = head(200, [kind(speech), ("Transfer-Encoding", "chunked")])
