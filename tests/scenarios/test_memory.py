@@ -156,6 +156,36 @@ async def test_s2_a_client_that_goes_leaves_nothing(tmp_path: Path, mode: str, w
             await eventually(over)
 
 
+OVERTAKEN: dict[str, tuple[bytes, bytes]] = {
+    "goes on": (text("a"), call("write", '{"path":"x"}') + b"data: [DONE]\n\n"),
+    "is cut off": (text("a") + TWO[1], chunk({}, "tool_calls")),
+    "breaks off": (text("a")[:9], text("a")[9:] + TWO[1]),
+}
+
+
+@pytest.mark.parametrize("mode", ["raw", "restored"])
+@pytest.mark.parametrize("name", OVERTAKEN)
+async def test_s2_an_answer_that_is_overtaken_leaves_nothing(
+    tmp_path: Path, name: str, mode: str
+) -> None:
+    """A person sets a mode while it passes."""
+    front, back = OVERTAKEN[name]
+    go = asyncio.Event()
+    async with RawUpstream() as up, gated(tmp_path, up.base_url, mode) as proxy:
+        up.enqueue(chunked(front, go, back))
+        up.enqueue(chunked(stream(text("b"), finish="stop")))
+        with uncollected():
+            reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
+            writer.write(post(PATH, STREAM))
+            # Where it is read, what is no whole event waits.
+            await reader.readuntil(front[:9] if mode == "raw" else b"\r\n\r\n")
+            await proxy.set_mode("plan")
+            go.set()
+            await reader.read()
+            writer.close()
+            await eventually(over)
+
+
 LIMITED = """
 modes: {plan: {section: PLAN, tools: [read]}}
 limits: {memory: 300KiB}
