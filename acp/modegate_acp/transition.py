@@ -11,7 +11,7 @@ import asyncio
 from dataclasses import dataclass
 
 from modegate.core.fold import State
-from modegate.core.held import Held
+from modegate.core.held import Held, Holder
 from modegate.core.ids import ModeId, Seq, SessionId
 from modegate.core.levels import Level, follows, words_to_set
 from modegate.server.sessions import held_by
@@ -44,6 +44,10 @@ class Wish:
         """
         mode = mode_named(connection.shared.policies.current, command)
         return cls(command.session, mode, command.method, command.seen, command.as_option)
+
+
+Before = tuple[Seq, tuple[Holder, ...]]
+"""What a person had before their eyes: where the session's own mode was set, and which parents hold it."""
 
 
 class _Unconfirmed(Exception):
@@ -88,7 +92,7 @@ async def _confirmed(connection: Connection, wish: Wish, state: State) -> Messag
     if chosen.option != render.CONFIRM:
         return await _unset(connection, wish, "it was not confirmed")
     try:
-        return await _set(connection, wish, state.mode_seq)
+        return await _set(connection, wish, (state.mode_seq, held.by))
     except _Unconfirmed:
         return await _unset(connection, wish, "the mode has changed meanwhile")
 
@@ -105,7 +109,7 @@ async def _unset(connection: Connection, wish: Wish, why: str) -> Message:
     raise RpcError(CANCELLED, f"mode {wish.mode!r} was not set: {why}", data)
 
 
-async def _set(connection: Connection, wish: Wish, confirmed: Seq | None) -> Message:
+async def _set(connection: Connection, wish: Wish, confirmed: Before | None) -> Message:
     shared, key = connection.shared, connection.key(wish.session)
     before = await shared.folds.state(key)
     held = await _held(connection, wish, before)
@@ -117,7 +121,8 @@ async def _set(connection: Connection, wish: Wish, confirmed: Seq | None) -> Mes
         if needed is not Level.FULL and state.mode == wish.mode:
             return  # in force already: nothing is appended
         connection.need(needed, words_to_set(state, wish.mode))
-        if needed is Level.FULL and not _sure(connection, wish, state, confirmed):
+        sure = confirmed == (state.mode_seq, held.by) or _sure(connection, wish, state, held)
+        if needed is Level.FULL and not sure:
             raise _Unconfirmed(state)
 
     change = await shared.setter.set_mode(
@@ -138,12 +143,12 @@ def _result(connection: Connection, wish: Wish, state: State, held: Held) -> Mes
     return {"configOptions": render.options(connection.shared.policies.current, state, held)}
 
 
-def _sure(connection: Connection, wish: Wish, state: State, confirmed: Seq | None) -> bool:
-    """Tell whether a person decided this with the mode in force before their eyes."""
-    if confirmed == state.mode_seq:
-        return True
+def _sure(connection: Connection, wish: Wish, state: State, held: Held) -> bool:
+    """Tell whether a person decided this with the mode in force before their eyes, unasked."""
     if not connection.shared.policies.current.control.acp.confirm_loosening:
         return True
+    if held.by:
+        return False  # the number of an event of this session says nothing of its parents
     # What came after the mode was set does not change what the person saw.
     return wish.seen is not None and (
         wish.seen == state.seq or 0 < state.mode_seq <= wish.seen <= state.seq

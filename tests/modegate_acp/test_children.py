@@ -99,6 +99,27 @@ async def test_a6_its_own_mode_is_asked_about_in_sensible_words(
         assert held(await client.load(child)) == ("default", None)
 
 
+async def test_a6_the_number_of_a_child_tells_nothing_of_its_parent(
+    proxy: Running, connect: Connect, name: str
+) -> None:
+    """Who has seen the child's newest event has not seen what its parent was set to since."""
+    parent, child = name, f"{name}-child"
+    await proxy.set_mode("default", parent)
+    await child_of(proxy, parent, child)
+    async with connect(proxy) as client:
+        number = (await client.load(child))["_meta"]["modegate/seq"]
+        await proxy.set_mode("plan", parent)
+        meta = {"modegate/seq": number}
+        wish = await client.start("session/set_mode", sessionId=child, modeId="default", _meta=meta)
+        question = await client.question()
+        text = question["params"]["toolCall"]["content"][0]["content"]["text"]
+        assert "'plan' is in force here" in text
+        await client.choose(question, "reject")
+        with pytest.raises(AcpError):
+            await client.answer(wish)
+        assert held(await client.load(child)) == ("plan", [{"sessionId": parent, "modeId": "plan"}])
+
+
 async def test_a6_a_refusal_says_whose_mode_it_is(proxy: Running, name: str) -> None:
     parent, child = name, f"{name}-child"
     await proxy.set_mode("plan", parent)
