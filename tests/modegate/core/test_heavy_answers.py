@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from modegate.core.dialects.chat import stream as chat_stream
 from modegate.core.dialects.chat.answer import MAX_CALLS, parse_answer
 from modegate.core.dialects.chat.dialect import ChatDialect
 from modegate.core.dialects.messages.dialect import MessagesDialect
+from modegate.core.dialects.responses import stream as responses_stream
 from modegate.core.dialects.responses.dialect import ResponsesDialect
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.spans import MAX_HALVES
@@ -84,12 +86,14 @@ def test_long_texts_are_read() -> None:
         read(dialect, streamed.replace(b'"HERE"', here))
 
 
-def counted(monkeypatch: pytest.MonkeyPatch, *names: str) -> list[str]:
-    """Note each use of some functions in the module of streams."""
+def counted(
+    monkeypatch: pytest.MonkeyPatch, *names: str, module: ModuleType = chat_stream
+) -> list[str]:
+    """Note each use of some functions in a module of streams."""
     used: list[str] = []
 
     def noting(name: str) -> Callable[..., Any]:
-        does = getattr(chat_stream, name)
+        does = getattr(module, name)
 
         def use(*given: Any) -> Any:
             used.append(name)
@@ -98,7 +102,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, *names: str) -> list[str]:
         return use
 
     for name in names:
-        monkeypatch.setattr(chat_stream, name, noting(name))
+        monkeypatch.setattr(module, name, noting(name))
     return used
 
 
@@ -131,3 +135,16 @@ def test_h23_a_call_under_ever_new_indices_is_none() -> None:
         raw = frame({"choices": [{"index": 0, "delta": {"tool_calls": [piece]}}]})
         (part,) = reader.read(parse(raw, raw))
         assert bool(part.calls[0].odd) == (at == chat_stream.MAX_PLACES)
+
+
+def test_h23_calls_that_only_the_last_event_tells_of_are_found_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To find one means to pass over all of the event, which may have many megabytes."""
+    looks = counted(monkeypatch, "listed_places", module=responses_stream)
+    items = [responses.call("read", at=at) for at in range(100)]
+    read(
+        ResponsesDialect(),
+        responses.frame(responses.begin()) + responses.frame(responses.end(items)),
+    )
+    assert len(looks) == 1

@@ -45,10 +45,9 @@ class EventFrame:
         return self._places
 
 
-def listed_bytes(data: bytes, at: int) -> bytes:
-    """Give an item of the snapshot at the end."""
+def listed_places(data: bytes) -> list[Span]:
+    """Give where each item of the snapshot at the end stands."""
     text = without_lone_surrogates(data)
     response = next(m.value for m in members(text) if m.key == "response")
     output = next(m.value for m in members(text, response) if m.key == "output")
-    start, end = elements(text, output)[at]
-    return data[start:end]
+    return elements(text, output)

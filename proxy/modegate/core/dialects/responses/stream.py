@@ -8,7 +8,7 @@ from modegate.core.calls import Gathered
 from modegate.core.dialects.base import Kind, Part
 from modegate.core.dialects.responses import answer
 from modegate.core.dialects.responses.forms import COMMAND, PIECES, Forms
-from modegate.core.dialects.responses.frame import EventFrame, listed_bytes
+from modegate.core.dialects.responses.frame import EventFrame, listed_places
 from modegate.core.dialects.responses.items import (
     CALLS,
     ItemCall,
@@ -20,6 +20,7 @@ from modegate.core.dialects.responses.items import (
 from modegate.core.dialects.responses.said import Out, ResponsesRead
 from modegate.core.dialects.sole import is_index
 from modegate.core.errors import AnswerUnreadable
+from modegate.core.spans import Span
 from modegate.core.sse import BLANK, Frame
 
 MAX_NAMES = 4 * answer.MAX_ITEMS
@@ -256,14 +257,17 @@ class ResponsesStreamReader:
     ) -> list[ItemCall | None]:
         """Find the call that each item of the snapshot is; one that was not streamed is judged as well."""
         found: list[ItemCall | None] = []
+        places: list[Span] = []
         for at, item in enumerate(items):
             call = call_of(item, exact[at])
             known = call and self._known(call, answer.text_in(item, "id"))
             if known is not None and known.released is not False and known in found:
                 raise AnswerUnreadable("the upstream's answer ends with one call twice")
             if call is not None and known is None:
-                self._choice.add(Out(-1, len(self._choice.outs), call.type, call.id, call))
-                self._choice.end(self._choice.outs[-1], item, listed_bytes(data, at))
+                # Found once, as to find them is to pass over all of the event.
+                places = places or listed_places(data)
+                out = Out(-1, len(self._choice.outs), call.type, call.id, call)
+                self._choice.end(self._choice.add(out), item, data[slice(*places[at])])
             found.append(known or call)
         return found
 
