@@ -92,8 +92,8 @@ class Exchange:
         """The step began in the default mode and is still in it: nothing is filtered or added."""
         self._left = False
         """A person has approved that this step leaves the mode."""
-        self._tails: dict[int, str] = {}
-        """By choice, the end of a hop's text, in which a call could begin that the next hop ends."""
+        self._tails: dict[tuple[int, str], str] = {}
+        """By choice and voice, the end of a hop's text: in it a call could begin that the next hop ends."""
         self._refused: list[Refused] = []
         self._events: list[Event] = []
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from modegate.core.arguments import parse_arguments
@@ -180,10 +180,12 @@ class Habit:
     """Which fenced blocks it runs: `named` ones, all but those that are `shown` only, or `all`."""
     everything: bool = False
     """Its parser takes any text for code."""
+    thoughts: bool = False
+    """It writes the model's reasoning in front of the text and looks for calls in both."""
 
 
 KNOWN = (
-    Habit("gptme", ("You are gptme",), fences="shown"),
+    Habit("gptme", ("You are gptme",), fences="shown", thoughts=True),
     Habit("smolagents ToolCallingAgent", ("solve any task using tool calls",)),
     Habit("smolagents CodeAgent", ("solve any task using code blobs",), everything=True),
     Habit("Cline", ("You are Cline",)),
@@ -208,6 +210,14 @@ class TextCalls:
     declared: frozenset[str]
     """Names of the tools that the agent declares."""
     habit: Habit | None = None
+    thinks: bool = False
+    """It is for reasoning, where who reads it looks for less."""
+
+    @property
+    def thoughts(self) -> TextCalls | None:
+        """What counts as a call in reasoning; None where nobody looks there."""
+        looks = self.habit is not None and self.habit.thoughts
+        return replace(self, thinks=True) if looks else None
 
     @property
     def everything(self) -> bool:
@@ -216,6 +226,8 @@ class TextCalls:
 
     def counts(self, shape: Shape, match: re.Match[str]) -> bool:
         """Tell whether a head is one of a call, or of something that nobody runs."""
+        if self.thinks and shape.kind not in _IN_THOUGHTS:
+            return False
         name = match.groupdict().get("name")
         if name is None:
             # It says its name later, or is so long that nobody writes it without a purpose.
@@ -323,6 +335,8 @@ class TextCalls:
         return found
 
 
+_IN_THOUGHTS = frozenset({"at", "fence", "tag", "invoke"})
+"""Kinds of calls that gptme runs."""
 _ANY_HEAD = re.compile(r"[<`]|(?<=[\r\n])[@*\-]")
 _END = re.compile(r"[\r\n](?:[ \t]{0,64}`{3,}\s*|Observation\s?\d{0,9}\s?:)\Z")
 _NAME_OF = re.compile(r"\bname\s{0,16}=\s{0,16}[\"']?(?P<name>[^\s>\"']{1,256})")

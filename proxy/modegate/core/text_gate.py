@@ -27,6 +27,8 @@ from modegate.core.text_scan import Decided, Scanner
 MAX_CALLS = 128
 """Calls in the text of one answer, as for those of the API."""
 
+_TEXT_KEYS = frozenset({"text", "content", "delta", "reasoning_content", "reasoning"})
+
 MAX_UNITS = 4 * 2**20
 """Characters of text with calls that are kept, to know them again where an answer repeats them."""
 
@@ -36,6 +38,8 @@ class Piece:
     """One string of an answer."""
 
     text: str
+    fixed: bool = False
+    """Nothing of it can be replaced."""
     stretches: list[tuple[str, Gathered | None, bool]] = field(default_factory=list)
     """Decided parts: plain or of a call, and whether the call ends with it."""
     done: int = 0
@@ -80,6 +84,8 @@ class _Stream:
     """The running text of one choice."""
 
     scanner: Scanner
+    rules: TextCalls
+    ended: bool = False
     waiting: deque[Piece] = field(default_factory=deque)
     place: Any = None
     """Which text it is that runs on."""
@@ -139,12 +145,19 @@ class _Held:
         return all(piece.settled for piece in self.pieces) and all(piece.settled for piece in said)
 
     def changes(self) -> dict[str, str]:
-        """Give each text of which something is withheld, and what the client gets in its place."""
+        """Give each text of which something is withheld, and what the client gets in its place.
+
+        Raises:
+            AnswerUnreadable: it is one that cannot be replaced.
+        """
         found = {piece.text: piece.shown for piece in self.pieces if piece.shown != piece.text}
         for text, pieces in self.repeats:
             shown = "".join(piece.shown for piece in pieces)
             if shown != text:
                 found[text] = shown
+        said = (*self.pieces, *(piece for _, pieces in self.repeats for piece in pieces))
+        if found and any(piece.fixed and piece.shown != piece.text for piece in said):
+            raise AnswerUnreadable("a refused call stands in reasoning, which cannot be changed")
         return found
 
 
@@ -152,14 +165,14 @@ class TextGate:
     """What of one hop's answer may be read on."""
 
     def __init__(
-        self, dialect: Dialect, rules: TextCalls, tails: dict[int, str], limit: int
+        self, dialect: Dialect, rules: TextCalls, tails: dict[tuple[int, str], str], limit: int
     ) -> None:
         """Begin a hop; `tails` are the ends of the texts of the hop before, and become those of this one."""
         self._dialect = dialect
         self._rules = rules
         self._tails = tails
         self._limit = limit
-        self._streams: dict[int, _Stream] = {}
+        self._streams: dict[tuple[int, str], _Stream] = {}
         self._queue: deque[_Held] = deque()
         self._going: deque[_Held] = deque()
         """Frames that are decided, in front of those in the queue."""
@@ -204,15 +217,16 @@ class TextGate:
             return
         for one in spoken:
             self._say(held, one)
-        for choice in ended & self._streams.keys():
-            self._end(self._streams[choice])
+        for choice, voice in tuple(self._streams):
+            if choice in ended:
+                self._end((choice, voice))
         if len(self._found) > MAX_CALLS:
             held.failure = AnswerUnreadable(f"over {MAX_CALLS} calls stand in the answer's text")
 
     def end(self) -> None:
         """Take the end of the stream."""
-        for stream in self._streams.values():
-            self._end(stream)
+        for who in self._streams:
+            self._end(who)
 
     def passed(self) -> list[Gathered]:
         """Take that the client has got all frames so far; give the calls that it has whole."""
@@ -266,16 +280,22 @@ class TextGate:
         return retold(held.frame.raw, changes) if changes else held.frame.raw
 
     def _say(self, held: _Held, one: Spoken) -> None:
-        if not one.text:
+        rules = self._rules.thoughts if one.voice else self._rules
+        if not one.text or rules is None:
             return
-        stream = self._streams.get(one.choice)
+        who = (one.choice, one.voice)
+        stream = self._streams.get(who)
         if stream is None:
-            scanner = Scanner(self._rules, one.choice, self._tails.pop(one.choice, ""))
-            stream = self._streams[one.choice] = _Stream(scanner)
+            scanner = Scanner(rules, one.choice, self._tails.pop(who, ""))
+            stream = self._streams[who] = _Stream(scanner, rules)
+        elif stream.ended:
+            # Some servers go on behind a finish, and clients with them.
+            stream.scanner = Scanner(rules, one.choice, self._tails.pop(who, ""))
+        stream.ended = False
         if one.repeats:
             self._repeat(held, stream, one)
             return
-        piece = Piece(one.text)
+        piece = Piece(one.text, one.fixed)
         held.pieces.append(piece)
         unit = stream.unit
         if unit is None or one.place != stream.place:
@@ -292,8 +312,8 @@ class TextGate:
         if said is not None:
             held.repeats.append((one.text, said))
             return
-        piece = Piece(one.text)
-        alone = _Stream(Scanner(self._rules, one.choice), deque([piece]))
+        piece = Piece(one.text, one.fixed)
+        alone = _Stream(Scanner(stream.rules, one.choice), stream.rules, waiting=deque([piece]))
         found = alone.take([*alone.scanner.feed(one.text), *alone.scanner.end()])
         known = {_mark(call): call for call in self._found}
         same = {id(call): known.get(_mark(call), call) for call in found}
@@ -304,10 +324,10 @@ class TextGate:
         self._found += [call for call in found if same[id(call)] is call]
         held.repeats.append((one.text, [piece]))
 
-    def _end(self, stream: _Stream) -> None:
+    def _end(self, who: tuple[int, str]) -> None:
+        stream = self._streams[who]
         self._found += stream.take(stream.scanner.end())
-        choice = next(one for one, other in self._streams.items() if other is stream)
-        self._tails[choice] = stream.scanner.tail
+        self._tails[who], stream.ended = stream.scanner.tail, True
 
 
 def _mark(call: Gathered) -> tuple[Any, ...]:
@@ -344,7 +364,7 @@ def _edits(data: bytes, span: Span, key: str, changes: Mapping[str, str]) -> Ite
     elif first == b"[":
         for place in elements(data, span):
             yield from _edits(data, place, key, changes)
-    elif first == b'"' and key in ("text", "content", "delta"):
+    elif first == b'"' and key in _TEXT_KEYS:
         text = msgspec.json.decode(data[span.start : span.end])
         if text in changes:
             yield Edit(*span, msgspec.json.encode(changes[text]))

@@ -52,6 +52,8 @@ CHAT = {
         chunk({"content": [{"type": "text", "text": "So " + halves()[0]}]}),
         chunk({"content": [{"type": "text", "text": halves()[1]}, {"type": "text", "text": "!"}]}),
     ],
+    "in parts that are strings": [chunk({"content": ["So " + halves()[0], halves()[1]]})],
+    "behind a finish": [text("So "), text("\n@save(a):"), chunk({}, "stop"), text(" " + CALL)],
     "with its finish": [chunk({"content": f"So {CALL}"}, "stop")],
     "under a `message`": [
         frame(

@@ -145,6 +145,10 @@ class Spoken:
     """Which text it belongs to, where an answer has several: one block, one part of a message."""
     repeats: bool = False
     """It says whole what came in pieces before."""
+    voice: str = ""
+    """Empty for visible text, else a name for reasoning, which some agents take for text."""
+    fixed: bool = False
+    """The model's provider takes it back as it was or not at all, so that nothing of it can be replaced."""
 
 
 class Request(Protocol):

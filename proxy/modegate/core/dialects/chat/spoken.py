@@ -23,16 +23,25 @@ def spoken(data: bytes) -> tuple[list[Spoken], frozenset[int]]:
         bodies = [body for key in ("delta", "message") if isinstance(body := choice.get(key), dict)]
         texts = [text for body in bodies for text in _texts(body.get("content"))]
         found += [Spoken(text, index) for text in texts]
+        for body in bodies:
+            found += _thoughts(body, index)
         if answer.finish_of(choice):
             ended.add(index)
     return found, frozenset(ended)
+
+
+def _thoughts(body: dict[str, Any], index: int) -> list[Spoken]:
+    """Give the reasoning; under a second key it is the same again, or another that is read by itself."""
+    texts = [body.get(key) for key in answer.REASONING_KEYS]
+    said = dict.fromkeys(text for text in texts if isinstance(text, str) and text)
+    return [Spoken(text, index, voice=f"thought {at}") for at, text in enumerate(said)]
 
 
 def _texts(content: Any) -> list[str]:
     if isinstance(content, str):
         return [content]
     parts = content if isinstance(content, list) else []
-    texts = [part.get("text") for part in parts if isinstance(part, dict)]
+    texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
     return [text for text in texts if isinstance(text, str)]
 
 

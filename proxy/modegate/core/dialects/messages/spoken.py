@@ -9,7 +9,8 @@ from modegate.core.dialects.messages import answer
 from modegate.core.dialects.messages.request import MessagesRequest
 from modegate.core.dialects.texts import content_text
 
-TEXT = "text"
+TEXT, THINKING = "text", "thinking"
+_DELTAS = {"text_delta": TEXT, "thinking_delta": THINKING}
 _ENDS = frozenset({"message_delta", "message_stop"})
 
 
@@ -17,27 +18,35 @@ def spoken(data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]
     """Give the text of the blocks, and whether the answer ends."""
     if not streamed:
         blocks = answer.blocks_of(answer.parse_message(data))
-        found = [_block(block, at) for at, block in enumerate(blocks)]
-        return [one for one in found if one is not None], frozenset({0})
+        found = [one for at, block in enumerate(blocks) for one in _block(block, at)]
+        return found, frozenset({0})
     plain = answer.plain_delta(data)
     if plain is not None:
         index, of, text = plain
-        return ([Spoken(text, place=index)] if of == TEXT else []), frozenset()
+        return _said(of, text, index), frozenset()
     value = answer.parse_event(data)
     kind, place = value.get("type"), value.get("index")
     if kind == "content_block_start" and isinstance(value.get("content_block"), dict):
-        begun = _block(value["content_block"], place)
-        return [begun] if begun is not None else [], frozenset()
+        return _block(value["content_block"], place), frozenset()
     delta = value.get("delta")
     if kind == "content_block_delta" and isinstance(delta, dict):
-        said = delta.get(TEXT) if delta.get("type") == "text_delta" else None
-        return ([Spoken(said, place=place)] if isinstance(said, str) else []), frozenset()
+        of = _DELTAS.get(str(delta.get("type")), "")
+        return _said(of, delta.get(of), place), frozenset()
     return [], frozenset({0} if kind in _ENDS else ())
 
 
-def _block(block: dict[str, Any], place: Any) -> Spoken | None:
-    text = block.get(TEXT) if block.get("type") == TEXT else None
-    return Spoken(text, place=place) if isinstance(text, str) else None
+def _block(block: dict[str, Any], place: Any) -> list[Spoken]:
+    of = str(block.get("type"))
+    return _said(of, block.get(of), place)
+
+
+def _said(of: str, text: Any, place: Any) -> list[Spoken]:
+    if not isinstance(text, str) or of not in (TEXT, THINKING):
+        return []
+    # Thinking is signed.
+    return [
+        Spoken(text, place=place, voice="thought" if of == THINKING else "", fixed=of == THINKING)
+    ]
 
 
 def system_text(request: MessagesRequest) -> str:

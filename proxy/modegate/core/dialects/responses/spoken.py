@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import takewhile
 from typing import Any
 
@@ -12,6 +13,7 @@ from modegate.core.dialects.strict import check_objects
 from modegate.core.dialects.texts import content_text
 
 _TEXT = "response.output_text."
+_THOUGHT = "response.reasoning"
 _PART = "response.content_part."
 _KINDS = frozenset({"output_text", "text"})
 
@@ -31,6 +33,8 @@ def spoken(data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]
         return _of_text(value.get("delta"), place=place), ends
     if kind.startswith(_TEXT):
         return _of_text(value.get("text"), repeats=True), ends
+    if kind.startswith(_THOUGHT):
+        return [replace(one, voice="thought", fixed=True) for one in _thought(kind, value)], ends
     if kind.startswith(_PART):
         return _of_parts([value.get("part")], None, repeats=True), ends
     item, response = value.get("item"), value.get("response")
@@ -41,9 +45,34 @@ def spoken(data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]
     return [], ends
 
 
+def _thought(kind: str, value: dict[str, Any]) -> list[Spoken]:
+    if kind.endswith(".delta"):
+        parts = (value.get("summary_index"), value.get("content_index"))
+        return _of_text(value.get("delta"), place=(value.get("item_id"), parts))
+    part = value.get("part")
+    return _of_text(part.get("text") if isinstance(part, dict) else value.get("text"), repeats=True)
+
+
+def _of_reasoning(item: dict[str, Any], at: int, *, repeats: bool) -> list[Spoken]:
+    parts = [
+        part
+        for key in ("summary", "content")
+        if isinstance(found := item.get(key), list)
+        for part in found
+    ]
+    return [
+        replace(one, voice="thought", fixed=True)
+        for number, part in enumerate(parts)
+        if isinstance(part, dict)
+        for one in _of_text(part.get("text"), place=(at, number), repeats=repeats)
+    ]
+
+
 def _of_items(items: list[dict[str, Any]], *, repeats: bool) -> list[Spoken]:
     found: list[Spoken] = []
     for at, item in enumerate(items):
+        if item.get("type") == "reasoning":
+            found += _of_reasoning(item, at, repeats=repeats)
         if item.get("type", "message") != "message":
             continue
         content = item.get("content")
