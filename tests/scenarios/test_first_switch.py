@@ -16,8 +16,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from modegate.core.endpoints import Endpoint
+from modegate.core.errors import DialectName
 from modegate.core.script import ScriptedCall, Turn
 from modegate.server.drive import Drive
+from modegate.server.step import Step
 from support.raw_upstream import PATIENCE, Piece, RawUpstream, chunked, head, whole
 from support.redis_server import redis_server
 from support.running import POLICIES, Running, client, policies_file, running
@@ -374,6 +377,27 @@ async def test_h8_a_stockpiled_request_meets_the_policy_of_now(tmp_path: Path) -
     assert b" 200 " in sent.split(b"\r\n")[0]
     assert b'"grep"' in up.requests[0].body
     assert b'"read"' not in up.requests[0].body
+
+
+async def test_h8_a_request_that_waits_to_be_read_meets_the_mode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large bodies are read one after the other; what goes upstream then is what the mode lets go."""
+    speech = STREAMED[0]
+    asked = request_of(speech)
+    reads = Step._model
+    async with RawUpstream(chunked(speech.reply(Turn("x"), asked).body)) as up:
+        async with running(tmp_path, up.base_url) as proxy:
+
+            async def waits(self: Step, endpoint: Endpoint, dialect: DialectName) -> str | None:
+                await proxy.set_mode("plan")
+                return await reads(self, endpoint, dialect)
+
+            monkeypatch.setattr(Step, "_model", waits)
+            async with opened(proxy, speech, asked) as answer:
+                await rest_of(answer.aiter_raw())
+    assert b"PLAN-SECTION" in up.requests[0].body
+    assert b'"write"' not in up.requests[0].body
 
 
 async def stockpiled(

@@ -177,13 +177,16 @@ class Step:
         standing = await self._reach.sessions.enter(found, self._policy, path)
         if look.watch_parents(standing):
             standing = await look()
+        model = await self._model(endpoint, routed)
+        if look.mark.changed:
+            # A large body is read in a line with others, which can take a while.
+            standing = await look()
         self._report.mode, self._report.policy = standing.label, standing.policy.hash
         dialect = self._reach.dialects.get(endpoint.kind)
         if standing.gated:
             self._check_gateable(
                 endpoint, f"session {found.key.session!r} is in mode {standing.label!r}"
             )
-        model = await self._model(endpoint, routed)
         with self._reach.upstreams.pick(routed, model) as upstream:
             self._check_site(upstream)
             if dialect is not None and (standing.gated or standing.state.ever_gated):
