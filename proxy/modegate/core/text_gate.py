@@ -310,7 +310,8 @@ class TextGate:
         """Take a text that was said before, or that comes only now."""
         said = stream.said(one.text)
         if said is not None:
-            held.repeats.append((one.text, said))
+            # What comes behind it is no part of it.
+            held.repeats.append((one.text, list(said)))
             return
         piece = Piece(one.text, one.fixed)
         alone = _Stream(Scanner(stream.rules, one.choice), stream.rules, waiting=deque([piece]))

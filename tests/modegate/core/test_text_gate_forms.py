@@ -311,3 +311,40 @@ def test_h23_texts_that_come_again_are_found_in_linear_time(monkeypatch: Any) ->
     gate.take(Frame(end, end.split(b"data: ")[1].strip()))
     assert b"".join(frame.raw for frame in gate.ready()).endswith(end)
     assert len(joined) < 3 * len(parts)
+
+
+def test_h4_a_text_that_is_told_again_ends_where_it_ended_then() -> None:
+    """What a server says behind it is no part of it, however the bytes are cut."""
+    at = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
+    told = event("response.output_text.done", **at, text=SAYS)
+    body = response([SAYS], SAYS).replace(
+        told, told + event("response.output_text.delta", **at, delta="MORE")
+    )
+    for cut in (whole, bytewise):
+        got = asked_responses(body, cut)
+        assert SECRET.encode() not in got.body
+        told_again = [one for one in got.body.split(b"\n\n") if b"output_text.done" in one[:40]]
+        assert PLACE.encode() in told_again[0]
+        assert b"MORE" not in told_again[0]
+
+
+ODD_TYPES = {
+    "a part": (
+        ResponsesDialect,
+        response(["So"], "So").replace(b'"output_text"', b'{"output_text": 1}'),
+    ),
+    "an event": (MessagesDialect, event("ping").replace(b'"type": "ping"', b'"type": {"ping": 1}')),
+    "a block": (MessagesDialect, message(["So"]).replace(b'"type": "text"', b'"type": ["text"]')),
+    "a message": (MessagesDialect, message(["So"]).replace(b'"text_delta"', b"[1]")),
+}
+
+
+@pytest.mark.parametrize(("dialect", "body"), ODD_TYPES.values(), ids=ODD_TYPES)
+def test_h4_a_type_that_is_no_word_is_no_error_of_our_own(dialect: Any, body: bytes) -> None:
+    asked = {"model": "m", "max_tokens": 9, "stream": True}
+    said_ = {"messages": [{"role": "user", "content": "x"}], "tools": [{"name": "write"}]}
+    if dialect is ResponsesDialect:
+        said_ = {"input": [], "tools": [{"type": "function", "name": "write"}]}
+    got = Session(rules=RULES, dialect=dialect()).step({**asked, **said_}, [body, body])
+    assert got.finish is not None
+    assert got.finish.outcome == "answer_unreadable"

@@ -32,7 +32,7 @@ def spoken(data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]
     if kind == "content_block_delta" and isinstance(delta, dict):
         of = _DELTAS.get(str(delta.get("type")), "")
         return _said(of, delta.get(of), place), frozenset()
-    return [], frozenset({0} if kind in _ENDS else ())
+    return [], frozenset({0} if str(kind) in _ENDS else ())
 
 
 def _block(block: dict[str, Any], place: Any) -> list[Spoken]:

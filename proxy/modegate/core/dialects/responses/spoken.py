@@ -87,7 +87,7 @@ def _of_parts(parts: list[Any], at: int | None, *, repeats: bool) -> list[Spoken
     return [
         one
         for number, part in enumerate(parts)
-        if isinstance(part, dict) and part.get("type") in _KINDS
+        if isinstance(part, dict) and str(part.get("type")) in _KINDS
         for one in _of_text(part.get("text"), place=(at, number), repeats=repeats)
     ]
 
