@@ -356,6 +356,19 @@ def test_a_stranger_at_the_url_is_told(
     assert result.stderr.startswith("Error: ")
 
 
+@pytest.mark.parametrize("body", [b'{"data": []}', b"[]", b"1"], ids=["object", "list", "number"])
+@pytest.mark.parametrize("command", [["sessions"], ["mode", "s"], ["log", "s"], ["approvals"]])
+def test_a_stranger_that_speaks_json_is_told(
+    monkeypatch: pytest.MonkeyPatch, body: bytes, command: list[str]
+) -> None:
+    """Such as the model's server in place of modegate; it was a traceback."""
+    monkeypatch.setattr(Stranger, "body", body)
+    with stranger() as url:
+        result = run(*command, "--url", url)
+    assert result.exit_code == 1
+    assert result.stderr == f"Error: {url} does not speak modegate's control API\n"
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [

@@ -111,17 +111,23 @@ class ControlClient:
     def get(self, path: str, **params: str | int) -> Any:
         """Give an answer's JSON."""
         with self._words_for_errors():
-            return _checked(self._http.get(f"/control/v1{path}", params=params)).json()
+            return _Said(
+                _checked(self._http.get(f"/control/v1{path}", params=params)).json(), self._url
+            )
 
     def put(self, path: str, body: object) -> Any:
         """Send JSON and give the answer's."""
         with self._words_for_errors():
-            return _checked(self._http.put(f"/control/v1{path}", json=body)).json()
+            return _Said(
+                _checked(self._http.put(f"/control/v1{path}", json=body)).json(), self._url
+            )
 
     def post(self, path: str, body: object) -> Any:
         """Send JSON and give the answer's."""
         with self._words_for_errors():
-            return _checked(self._http.post(f"/control/v1{path}", json=body)).json()
+            return _Said(
+                _checked(self._http.post(f"/control/v1{path}", json=body)).json(), self._url
+            )
 
     def follow(
         self,
@@ -217,9 +223,34 @@ class ControlClient:
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise Lost(f"{self._url}: {str(error) or type(error).__name__}") from error
         except ValueError as error:
-            raise click.ClickException(
-                f"{self._url} does not speak modegate's control API"
-            ) from error
+            raise _stranger(self._url) from error
+
+
+class _Said(dict[str, Any]):
+    """An answer's object, of whatever answers at `url`: if a key is missing, that is no modegate."""
+
+    def __init__(self, said: object, url: str) -> None:
+        """Take an answer's JSON.
+
+        Raises:
+            click.ClickException: it is no object.
+        """
+        self._url = url
+        if not isinstance(said, dict):
+            raise _stranger(url)
+        super().__init__(said)
+
+    def __missing__(self, key: str) -> Any:
+        """Refuse; what may be absent is asked for by `get` or `in`.
+
+        Raises:
+            click.ClickException: always.
+        """
+        raise _stranger(self._url)
+
+
+def _stranger(url: str) -> click.ClickException:
+    return click.ClickException(f"{url} does not speak modegate's control API")
 
 
 def _checked(answer: httpx.Response) -> httpx.Response:
