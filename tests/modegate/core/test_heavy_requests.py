@@ -12,12 +12,14 @@ from modegate.core.dialects.body import MAX_ITEMS, MAX_TOOLS
 from modegate.core.dialects.chat.dialect import ChatDialect
 from modegate.core.dialects.messages.dialect import MessagesDialect
 from modegate.core.dialects.responses.dialect import ResponsesDialect
+from modegate.core.dialects.responses.request import ResponsesRequest
 from modegate.core.errors import BadRequest
 from modegate.core.identify_body import body_fields
 from modegate.core.routes import model_of_body
-from modegate.core.spans import MAX_HALVES, MAX_MEMBERS
+from modegate.core.spans import MAX_HALVES, MAX_MEMBERS, Span
 from modegate.core.translated import asked
 from modegate.core.weight import ESCAPES, REQUEST_VALUES
+from support.playbook import Session, mode, policy
 
 SAYS = {"role": "user", "content": "hi"}
 DIALECTS: dict[str, tuple[Dialect, str]] = {
@@ -95,3 +97,27 @@ def test_h23_a_body_of_values_alone_is_not_translated() -> None:
     more, _ = TOO_MUCH["values"]
     with pytest.raises(BadRequest, match="values"):
         asked("chat", body("messages", more))
+
+
+def test_h23_approvals_are_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1,200 of them with their answers, 200 KB of a history, held the loop for two minutes."""
+    looks: list[str] = []
+    member_of = ResponsesRequest.member_of
+
+    def noted(self: ResponsesRequest, span: Span, key: str) -> Span | None:
+        looks.append(key)
+        return member_of(self, span, key)
+
+    monkeypatch.setattr(ResponsesRequest, "member_of", noted)
+    asks = [
+        {"type": "mcp_approval_request", "id": f"a{at}", "server_label": "s", "name": "n"}
+        for at in range(100)
+    ]
+    answers = [
+        {"type": "mcp_approval_response", "approve": True, "approval_request_id": f"a{at}"}
+        for at in range(100)
+    ]
+    request = ResponsesRequest(json.dumps({"model": "m", "input": [*asks, *answers]}).encode())
+    state = Session(rules=policy(mode("plan", "mcp__s__n"))).standing()
+    ResponsesDialect().assemble(request, state, "")
+    assert len(looks) < 20 * 100

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, NoReturn
 
 from modegate.core.dialects.exits import inner
@@ -30,10 +31,12 @@ def refuse(request: ResponsesRequest, standing: Standing) -> None:
     Raises:
         BadRequest: naming what it is.
     """
+    # Found once: a history may hold thousands of them, and of answers to them.
+    asked = cache(lambda: _asked(request))
     for number, item in enumerate(request.items):
         _refuse_tools(number, item, standing)
         if item.kind == APPROVES:
-            _refuse_approval(request, number, item, standing)
+            _refuse_approval(request, number, item, standing, asked)
     if not standing.may_run(PROGRAMS) and (left := _unended(request)):
         raise BadRequest(
             f"the history holds a program of the model's ({min(left)!r}) that the provider would now go on "
@@ -74,7 +77,11 @@ def _refuse_tools(number: int, item: Item, standing: Standing) -> None:
 
 
 def _refuse_approval(
-    request: ResponsesRequest, number: int, item: Item, standing: Standing
+    request: ResponsesRequest,
+    number: int,
+    item: Item,
+    standing: Standing,
+    asked: Callable[[], Mapping[str, Sequence[tuple[Any, Any]]]],
 ) -> None:
     """Let an agent approve a call of a remote MCP server only where it needs nobody's approval."""
     approve, which = (
@@ -84,9 +91,9 @@ def _refuse_approval(
     if standing.may_run(MCP) or (declined and item.keys <= _APPROVAL_KEYS):
         return
     wanted = None if which is None else request.decode(which)
-    found = [one for one in _asked(request) if one[0] == wanted]
-    if isinstance(wanted, str) and len(found) == 1:
-        _, label, called = found[0]
+    found = asked().get(wanted, ()) if isinstance(wanted, str) else ()
+    if len(found) == 1:
+        label, called = found[0]
         name = mcp_name(str(label), str(called))
         if isinstance(label, str) and isinstance(called, str) and standing.may_run(name):
             return
@@ -94,12 +101,16 @@ def _refuse_approval(
     _refuse(number, MCP, standing)
 
 
-def _asked(request: ResponsesRequest) -> Iterator[tuple[Any, ...]]:
-    """Give the id, the server's label and the tool's name of each approval that was asked for."""
+def _asked(request: ResponsesRequest) -> dict[str, list[tuple[Any, Any]]]:
+    """Give the server's label and the tool's name of each approval that was asked for, by its id."""
+    found: dict[str, list[tuple[Any, Any]]] = {}
     for item in request.items:
         if item.kind == ASKED:
             spans = (request.member_of(item.span, key) for key in ("id", "server_label", "name"))
-            yield tuple(None if span is None else request.decode(span) for span in spans)
+            name, label, called = (None if span is None else request.decode(span) for span in spans)
+            if isinstance(name, str):
+                found.setdefault(name, []).append((label, called))
+    return found
 
 
 def _refuse(number: int, name: str, standing: Standing) -> NoReturn:
