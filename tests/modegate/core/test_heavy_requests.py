@@ -121,3 +121,24 @@ def test_h23_approvals_are_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> N
     state = Session(rules=policy(mode("plan", "mcp__s__n"))).standing()
     ResponsesDialect().assemble(request, state, "")
     assert len(looks) < 20 * 100
+
+
+@pytest.mark.parametrize("depth", [2, 9, 300])
+def test_h23_blocks_within_blocks_are_read_to_a_depth(depth: int) -> None:
+    """At each level all that stands inside is passed over: 240 levels of 4 MB took five seconds."""
+    inside: list[Any] = [{"type": "tool_reference", "tool_name": "x"}]
+    for _ in range(depth):
+        inside = [{"type": "tool_result", "tool_use_id": "t", "content": inside}]
+    messages = [{"role": "user", "content": inside}]
+    body = {"model": "m", "messages": messages, "tools": [{"name": "read", "input_schema": {}}]}
+    state = Session(rules=policy(mode("plan", "read"))).standing()
+    dialect = MessagesDialect()
+
+    def assemble() -> bytes:
+        return dialect.assemble(dialect.read(json.dumps(body).encode()), state, "").body
+
+    if depth > 2:
+        with pytest.raises(BadRequest, match="deep"):
+            assemble()
+    else:
+        assert b"tool_reference" not in assemble()

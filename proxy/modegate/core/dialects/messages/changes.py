@@ -106,14 +106,24 @@ _INSTEAD = {"tool_result": NOTHING_LEFT, "tool_search_tool_result": b""}
 """What that list holds when nothing is left; a search may have found nothing."""
 
 
-def _definitions(request: Body, blocks: Span) -> Iterator[Span]:
+MAX_DEPTH = 8
+"""Lists of blocks within one another: the API has two, and to look into each is to pass over all of it."""
+
+
+def _inside(depth: int) -> int:
+    if depth == MAX_DEPTH:
+        raise BadRequest(f"a message holds lists of blocks over {MAX_DEPTH} deep")
+    return depth + 1
+
+
+def _definitions(request: Body, blocks: Span, depth: int = 0) -> Iterator[Span]:
     for _, block, kind in _objects(request, blocks):
         if kind == "tool_addition":
             definition = _definition(request, block)
             if definition is not None:
                 yield definition
         elif kind in _INNER and (inner := _inner_list(request, block, *_INNER[kind])):
-            yield from _definitions(request, inner)
+            yield from _definitions(request, inner, _inside(depth))
 
 
 def _definition(request: Body, block: Span) -> Span | None:
@@ -127,7 +137,7 @@ def _definition(request: Body, block: Span) -> Span | None:
 
 
 def _list(
-    request: Body, blocks: Span, stays: Stays, *, instead: bytes = NOTHING_LEFT
+    request: Body, blocks: Span, stays: Stays, *, instead: bytes = NOTHING_LEFT, depth: int = 0
 ) -> Iterator[Edit]:
     """Give the edits of one list of blocks, and of the lists within; `instead` stands for all of it."""
     drop: set[int] = set()
@@ -137,7 +147,9 @@ def _list(
             if inner is not None and kind == "compaction":
                 _check_signed(request, inner, stays)
             elif inner is not None:
-                yield from _list(request, inner, stays, instead=_INSTEAD[kind])
+                yield from _list(
+                    request, inner, stays, instead=_INSTEAD[kind], depth=_inside(depth)
+                )
         elif not _block_stays(request, block, kind, stays):
             drop.add(index)
     spans = request.elements_of(blocks) if drop else []
