@@ -239,6 +239,7 @@ class RedisLog:
                 found.append((at, name))
                 if len(found) > limit:
                     break
+            await self._require_ours()
             names = [name for _, name in found[:limit]]
             if not names:
                 return Page((), None)
@@ -251,6 +252,11 @@ class RedisLog:
             rows.append(Listed(key, Seq(int(seq or 0)), agent, how, at))
         more = len(found) > limit
         return Page(tuple(rows), write_cursor(rows[-1].at, rows[-1].key.session) if more else None)
+
+    async def _require_ours(self) -> None:
+        """Check what a list was read from: an empty one of another store would say that there is nothing."""
+        await self._trust.settle()
+        await self._trust.require(await self._reader.hget(STORE, "id"), whole=True)
 
     async def _newest(
         self, index: Index, cursor: str | None, count: int
@@ -313,6 +319,7 @@ class RedisLog:
                 index.ask_ends, "+inf", f"({after}", desc=True, byscore=True,
                 offset=0, num=limit, withscores=True,
             )  # fmt: skip
+            await self._require_ours()
             names = [name for name, _ in rows]
             sessions = await self._reader.hmget(index.questions, names) if names else []
         return [

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from modegate.core.errors import LogUnavailable
+from modegate.core.errors import AnotherLog, LogUnavailable
 from modegate.core.ids import ModeId
 from modegate.server import redis_clients
 from modegate.server.clock import SystemClock
@@ -106,6 +106,20 @@ async def test_b140_a_server_that_has_become_a_replica_takes_nothing(
     await raw.replicaof("NO", "ONE")
     assert [record.seq for record in await log.read(S)] == [1]
     assert await log.append(S, [mode_set("default")]) == 2
+
+
+async def test_o1_no_list_says_that_there_is_nothing_where_the_log_is_gone(
+    log: RedisLog, raw: Any
+) -> None:
+    """`modegate sessions` and `modegate approvals` said so, while every step was refused."""
+    await log.append(S, [mode_set("plan")])
+    assert [row.key for row in (await log.sessions(S.tenant)).rows] == [S]
+    assert await log.questions(S.tenant, 0) == []
+    await raw.flushall()
+    with pytest.raises(AnotherLog):
+        await log.sessions(S.tenant)
+    with pytest.raises(AnotherLog):
+        await log.questions(S.tenant, 0)
 
 
 async def test_b143_followers_of_a_feed_that_is_gone_wait_as_before(
