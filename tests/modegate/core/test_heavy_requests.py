@@ -142,3 +142,21 @@ def test_h23_blocks_within_blocks_are_read_to_a_depth(depth: int) -> None:
             assemble()
     else:
         assert b"tool_reference" not in assemble()
+
+
+def test_h23_cache_markers_are_looked_for_in_a_definition_and_its_function_alone() -> None:
+    """Functions within one another, which no API has, were passed over at each level."""
+    inner: Any = {"name": "write", "cache_control": {"type": "ephemeral"}}
+    for within, moved in ((0, True), (1, False), (300, False)):
+        function = inner
+        for _ in range(within):
+            function = {"name": "write", "function": function}
+        tools = [
+            {"type": "function", "function": {"name": "read"}},
+            {"type": "function", "function": function},
+        ]
+        body = {"model": "m", "messages": [], "tools": tools}
+        dialect = ChatDialect()
+        state = Session(rules=policy(mode("plan", "read"))).standing()
+        sent = dialect.assemble(dialect.read(json.dumps(body).encode()), state, "").body
+        assert (b"cache_control" in sent) is moved

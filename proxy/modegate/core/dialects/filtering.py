@@ -79,14 +79,14 @@ def _marker_edits(request: Body, lost: Sequence[Declared], last: Declared) -> li
     return [Edit(at, at, b',"cache_control":' + request.text(markers[-1].value))]
 
 
-def _markers(request: Body, span: Span) -> list[Member]:
-    """Give the cache markers of a definition; gateways take them inside `function` too."""
+def _markers(request: Body, span: Span, *, inside: bool = False) -> list[Member]:
+    """Give the cache markers of a definition; gateways take them inside its `function` too."""
     if b"cache" not in request.text(span):
         return []  # hardly any definition has one, and finding its members costs more than the rest
     found: list[Member] = []
     for member in request.members_of(span):
         if spelling(member.key) == "cachecontrol":
             found.append(member)
-        elif member.key == "function" and request.text(member.value)[:1] == b"{":
-            found += _markers(request, member.value)
+        elif member.key == "function" and not inside and request.text(member.value)[:1] == b"{":
+            found += _markers(request, member.value, inside=True)
     return [marker for marker in found if request.text(marker.value) != b"null"]
