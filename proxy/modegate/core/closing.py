@@ -83,6 +83,7 @@ class Closing:
         return (
             self._dialect.may_go_on(choices[0].finish)
             and not any(one.call.ran for one in refused)
+            and not (self._hop is not None and self._hop.unended)
             and (self._counted + 1 < limit or not again)
             and not repeated
         )

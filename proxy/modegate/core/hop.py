@@ -62,6 +62,11 @@ class HopAnswer(Protocol):
         """Bytes of it that the next ones may complete, so that they are read."""
         ...
 
+    @property
+    def unended(self) -> bool:
+        """Whether no other hop may follow, as its text could make a call of this one's."""
+        ...
+
     def feed(self, data: bytes) -> None:
         """Take bytes of the body."""
         ...
@@ -179,6 +184,11 @@ class StreamedHop:
     def unread(self) -> int:
         """Bytes of a frame that has not ended."""
         return self._frames.waiting
+
+    @property
+    def unended(self) -> bool:
+        """Whether its text has an open brace."""
+        return self._texts is not None and self._texts.unended
 
     def _finished(self) -> bool:
         choices = self._reader.choices.values()
@@ -389,6 +399,11 @@ class WholeHop:
     def unread(self) -> int:
         """Nothing: a body is read at its end."""
         return 0
+
+    @property
+    def unended(self) -> bool:
+        """Whether its text has an open brace."""
+        return self._texts is not None and self._texts.unended
 
     @property
     def failed(self) -> bool:

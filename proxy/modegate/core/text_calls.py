@@ -272,8 +272,13 @@ class TextCalls:
             return found["name"] if found else ""
         return (head.groupdict().get("name") or NAMED.get(shape.kind, "")).strip()
 
-    def unended(self, choice: int, shape: Shape, head: re.Match[str], text: str) -> Gathered:
-        """Read a call that has no end: some agents run it all the same, and the next hop could end it."""
+    def unended(self, choice: int, shape: Shape, head: re.Match[str], text: str) -> Gathered | None:
+        """Read a call that has no end: some agents run it all the same, and the next hop could end it.
+
+        None for a brace that has said nothing of a call yet, as in code that is spoken of.
+        """
+        if shape.kind == "json" and _LOOKS_LIKE_ONE.search(text) is None:
+            return None
         found = self.call(choice, shape, head, text) or Gathered(choice, "function", text=True)
         if not shape.close:
             found.odd = "it has no end"

@@ -86,6 +86,7 @@ class _Stream:
     scanner: Scanner
     rules: TextCalls
     ended: bool = False
+    unended: bool = False
     waiting: deque[Piece] = field(default_factory=deque)
     place: Any = None
     """Which text it is that runs on."""
@@ -193,6 +194,11 @@ class TextGate:
         """Whether some call was refused."""
         return any(call.released is False for call in self._found)
 
+    @property
+    def unended(self) -> bool:
+        """Whether a text has an open brace that no other hop may go on with."""
+        return any(stream.unended for stream in self._streams.values())
+
     def to_judge(self) -> list[Gathered]:
         """Give the calls that wait for a verdict."""
         return [call for call in self._found if call.released is None]
@@ -290,6 +296,8 @@ class TextGate:
             stream = self._streams[who] = _Stream(scanner, rules)
         elif stream.ended:
             # Some servers go on behind a finish, and clients with them.
+            if stream.unended:
+                held.failure = AnswerUnreadable("the upstream goes on with a text that has ended")
             stream.scanner = Scanner(rules, one.choice, self._tails.pop(who, ""))
         stream.ended = False
         if one.repeats:
@@ -316,6 +324,7 @@ class TextGate:
         piece = Piece(one.text, one.fixed)
         alone = _Stream(Scanner(stream.rules, one.choice), stream.rules, waiting=deque([piece]))
         found = alone.take([*alone.scanner.feed(one.text), *alone.scanner.end()])
+        stream.unended = stream.unended or alone.scanner.unended
         known = {_mark(call): call for call in self._found}
         same = {id(call): known.get(_mark(call), call) for call in found}
         piece.stretches = [
@@ -329,6 +338,7 @@ class TextGate:
         stream = self._streams[who]
         self._found += stream.take(stream.scanner.end())
         self._tails[who], stream.ended = stream.scanner.tail, True
+        stream.unended = stream.unended or stream.scanner.unended
 
 
 def _mark(call: Gathered) -> tuple[Any, ...]:

@@ -42,6 +42,12 @@ class _Open:
     """None: everything is code."""
     head: re.Match[str] | None
     chunks: list[str] = field(default_factory=list)
+    size: int = 0
+    """Characters that have come."""
+    plain: int = 0
+    """Characters from its head on that hold no JSON call."""
+    heads: set[int] = field(default_factory=set)
+    """Places in it at which another block of text begins."""
     tail: str = ""
     depth: int = 0
     quoted: bool = False
@@ -52,6 +58,11 @@ class _Open:
     def text(self) -> str:
         """All of it that has come."""
         return "".join(self.chunks)
+
+    def add(self, text: str) -> None:
+        """Take what belongs to it."""
+        self.chunks.append(text)
+        self.size += len(text)
 
     def take(self, text: str) -> int:
         """Give how many characters of a new piece belong to it if it ends there; else -1."""
@@ -107,6 +118,8 @@ class Scanner:
         """Characters at the head of what is undecided that hold no JSON call."""
         self._open: _Open | None = None
         self._last = "\n"
+        self.unended = False
+        """A brace of which it ends could still become a call, were anything to follow."""
         self.tail = ""
         """At the end: what a call could begin in that another hop would go on with."""
 
@@ -119,6 +132,8 @@ class Scanner:
         """Take that another block of text begins, which clients join in their own ways."""
         if self._open is None:
             self._heads.add(len(self._text))
+        else:
+            self._open.heads.add(self._open.size)
 
     def feed(self, text: str) -> list[Decided]:
         """Take a piece of text, and give what is decided by it."""
@@ -135,9 +150,9 @@ class Scanner:
                 continue
             end = self._open.take(text)
             if end < 0:
-                self._open.chunks.append(text)
+                self._open.add(text)
                 break
-            self._open.chunks.append(text[:end])
+            self._open.add(text[:end])
             text = self._close(out) + text[end:]
 
     def end(self) -> list[Decided]:
@@ -148,17 +163,23 @@ class Scanner:
             # Behind what has not become a call there can be one.
             text, self._text = self._text, ""
             self._read(out, text, last=True)
-        if self._open is not None:
+        while self._open is not None:
             self._end_open(out, self._open)
         return out
 
     def _end_open(self, out: list[Decided], one: _Open) -> None:
         self._open = None
+        text = one.text
         if one.shape is None or one.head is None:
-            call = self._rules.code(self._choice, one.text)
+            call: Gathered | None = self._rules.code(self._choice, text)
         else:
-            call = self._rules.unended(self._choice, one.shape, one.head, one.text)
-        self._emit(out, len(one.text), call)
+            call = self._rules.unended(self._choice, one.shape, one.head, text)
+        if call is not None:
+            self._emit(out, len(text), call)
+            return
+        self._plain, self._heads = len(text), one.heads
+        self.unended = True
+        self._read(out, text, last=True)
 
     def _close(self, out: list[Decided]) -> str:
         """End the call under way; gives its text back if it was none, to look for other shapes in it."""
@@ -168,9 +189,11 @@ class Scanner:
         text = one.text
         call = self._rules.call(self._choice, one.shape, one.head, text)
         if call is None:
-            self._plain = len(text)
+            self._plain, self._heads = len(text), one.heads
             return text
         self._emit(out, len(text), call)
+        # What was read once for JSON is not read again, or each brace would be read to the end.
+        self._plain = max(0, one.plain - len(text))
         self._last = "\n"
         return ""
 
@@ -218,11 +241,11 @@ class Scanner:
         close = re.compile(shape.close.replace("NAME", name)) if shape.close else None
         rest = text[at:]
         again = shape.head.match(rest)
-        self._open = _Open(shape, again, close=close)
+        self._open = _Open(shape, again, close=close, plain=self._plain)
         self._text, self._heads, self._plain = "", set(), 0
         if close is not None and again is not None:
             # What its head holds cannot end it.
-            self._open.chunks.append(rest[: again.end()])
+            self._open.add(rest[: again.end()])
             return rest[again.end() :]
         return rest
 

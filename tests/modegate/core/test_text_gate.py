@@ -319,3 +319,35 @@ def test_h4_cut_at_every_byte(speech: Any, name: str) -> None:
         agent = Agent(speech, REFUSING)
         agent.step(*turns, cut=cut_at(at))
         assert agent.got.body == first.got.body
+
+
+@pytest.mark.parametrize("cut", [whole, bytewise], ids=["whole", "bytewise"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Use '{' to open a block, and nothing else.",
+        "```c\nif (c == '{') {\n  f(\"x\");\n}\n```\nThat is it.",
+        'It begins with {"a": [1, and so on.',
+    ],
+)
+def test_h4_a_brace_without_an_end_is_no_call(agent: Agent, text: str, cut: Cut) -> None:
+    heard = agent.step(Turn(text), cut=cut)
+    assert heard.text == text
+    assert judged(agent) == []
+
+
+def test_h4_a_call_behind_a_brace_without_an_end(agent: Agent) -> None:
+    agent.step(Turn(f"Use '{{' so.\n{TEXTS['gptme'][1]}\nDone."), Turn("No."))
+    assert SECRET.encode() not in agent.got.body
+    assert ("save", "answer") in judged(agent)
+
+
+def test_h4_no_hop_ends_what_a_brace_has_begun(agent: Agent) -> None:
+    call = ScriptedCall("write", "{}")
+    begun = 'So {"why": "' + "x" * 3000
+    ended = Turn('", "name": "write", "arguments": {"a": "S3CRET"}}')
+    heard = agent.step(Turn(begun, calls=(call,)), ended)
+    assert SECRET.encode() not in agent.got.body
+    assert heard.text.startswith(begun)
+    assert "[modegate] Refused in mode 'plan'" in heard.text
+    assert len(agent.got.requests) == 1

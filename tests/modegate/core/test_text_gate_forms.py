@@ -16,6 +16,7 @@ from modegate.core.policy import Limits
 from modegate.core.sse import Frame
 from modegate.core.text_calls import TextCalls
 from modegate.core.text_gate import TextGate, _Unit
+from modegate.core.text_scan import Scanner
 from support.playbook import (
     DONE,
     Got,
@@ -348,3 +349,46 @@ def test_h4_a_type_that_is_no_word_is_no_error_of_our_own(dialect: Any, body: by
     got = Session(rules=RULES, dialect=dialect()).step({**asked, **said_}, [body, body])
     assert got.finish is not None
     assert got.finish.outcome == "answer_unreadable"
+
+
+def test_h4_nothing_goes_on_with_a_brace_behind_a_finish() -> None:
+    begun = [text('So {"why": "'), chunk({}, "stop")]
+    rest = text('", "name": "write", "input": {"a": "S3CRET"}}')
+    asked = request("read", "write", stream=True)
+    for cut in (whole, bytewise):
+        got = Session(rules=RULES).step(asked, [stream(*begun, rest)], cut=cut)
+        assert SECRET.encode() not in got.body
+        assert got.finish is not None
+        assert got.finish.outcome == "answer_unreadable"
+
+
+def test_h4_no_hop_goes_on_with_a_brace_that_only_whole_forms_tell() -> None:
+    call = {"type": "function_call", "id": "fc", "call_id": "call_0001", "name": "write"}
+    done = {**call, "arguments": "{}", "status": "completed"}
+    told = 'So {"why": "'
+    end = {"id": "resp_1", "status": "completed"}
+    item = {"id": "msg_1", "type": "message", "role": "assistant", "content": [part(told)]}
+    body = response([], told).replace(
+        event("response.completed", response={**end, "output": [item]}),
+        event("response.output_item.added", output_index=1, item={**done, "arguments": ""})
+        + event("response.output_item.done", output_index=1, item=done)
+        + event("response.completed", response={**end, "output": [item, done]}),
+    )
+    got = asked_responses(body, whole)
+    assert b"[modegate] Refused" in got.body
+    assert len(got.requests) == 1
+
+
+def test_h23_braces_without_an_end_are_read_once(monkeypatch: Any) -> None:
+    looked: list[str] = []
+    unended = TextCalls.unended
+
+    def counting(rules: TextCalls, choice: int, shape: Any, head: Any, words: str) -> Any:
+        looked.append(words)
+        return unended(rules, choice, shape, head, words)
+
+    monkeypatch.setattr(TextCalls, "unended", counting)
+    scanner = Scanner(TextCalls(frozenset({"read"})), 0)
+    found = [*scanner.feed("{'<read></read>" * 300), *scanner.end()]
+    assert sum(one.call is not None for one in found) == 300
+    assert len(looked) == 1
