@@ -62,7 +62,9 @@ def create_app(parts: Parts, *, control_port: int | None = None) -> ASGIApp:
 
 def _only_probes(own: ASGIApp) -> ASGIApp:
     """Serve agents nothing of what is for people."""
-    elsewhere = problem(404, "not_found", "this is served on modegate's control address")
+    elsewhere = problem(
+        404, "not_found", "this is served on modegate's control address: that of --control-port"
+    )
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         segment = scope["path"].lstrip("/").partition("/")[0]
