@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from modegate.core import headers, keeping, notices, transcript
 from modegate.core.approvals import moved_on
@@ -247,6 +247,11 @@ class Asking:
     def _habit(self) -> Habit | None:
         return habit_of(self._dialect.system_text(self._request))
 
+    def _text(self, held: TextCalls | None) -> Literal["held", "pass"] | None:
+        if self._habit is None:
+            return None
+        return "pass" if held is None else "held"
+
     def assembled(self, standing: Standing) -> tuple[Offer, list[Effect]]:
         """Assemble a hop under what the step stands under, and send it.
 
@@ -254,9 +259,8 @@ class Asking:
             ModegateError: it cannot be assembled.
         """
         texts = self._texts(standing)
-        runs_text = texts is None and self._habit is not None
         assembled, event = assemble(
-            self._dialect, self._base, self.lane, standing, runs_text=runs_text
+            self._dialect, self._base, self.lane, standing, text=self._text(texts)
         )
         lines = headers.replace(self._step.headers, b"content-encoding", None)
         lines = headers.replace(lines, *IDENTITY)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from modegate.core.calls import digest
 from modegate.core.dialects.base import Assembled, Dialect
@@ -30,15 +30,23 @@ def section_for(request: Any, standing: Standing) -> str:
 
 
 def assemble(
-    dialect: Dialect, request: Any, lane: Lane, standing: Standing, *, runs_text: bool = False
+    dialect: Dialect,
+    request: Any,
+    lane: Lane,
+    standing: Standing,
+    *,
+    text: Literal["held", "pass"] | None = None,
 ) -> tuple[Assembled, Event | None]:
     """Filter the tools, add the section; the event is None where the lane's last header says the same.
 
-    `runs_text`: the agent runs calls in text, which the mode lets pass.
+    `text`: for an agent that is known to run calls in text, whether these are `held` or `pass`.
     """
     section = section_for(request, standing)
     assembled = dialect.assemble(request, standing, section)
-    ungated = RUNS_TEXT if runs_text else "" if request.declares_tools else NO_TOOLS
+    if text is not None:
+        ungated = RUNS_TEXT if text == "pass" else ""
+    else:
+        ungated = "" if request.declares_tools else NO_TOOLS
     return assembled, header_event(lane, assembled, section, standing, ungated)
 
 

@@ -71,6 +71,7 @@ def test_r4_a_text_agent_whose_text_passes_is_marked(
         monkeypatch.setattr(f"support.{module}.SYSTEM", "You are gptme v1", raising=False)
     passing = policy(mode("plan", "read", text_calls="pass"))
     for rules, held in ((POLICY, Gating.ON), (passing, Gating.TEXT)):
-        agent = Agent(speech, rules)  # type: ignore[arg-type]  # what the list holds
-        agent.step(Turn("Hello"))
-        assert gating(rules, [(S, agent.session.state)]) is held
+        for tools in (("read",), ()):
+            agent = Agent(speech, rules, tools=tools)  # type: ignore[arg-type]  # what the list holds
+            agent.step(Turn("Hello"))
+            assert gating(rules, [(S, agent.session.state)]) is held
