@@ -6,7 +6,7 @@ from the log, the mode in force from the fold, and a mode is set by appending to
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -19,7 +19,7 @@ from modegate.core.errors import BadRequest, ModegateError
 from modegate.core.events import Record, to_json
 from modegate.core.fold import State
 from modegate.core.held import Held
-from modegate.core.ids import DEFAULT_MODE, ModeId, Seq, SessionKey, parse_session_id
+from modegate.core.ids import ModeId, Seq, SessionKey, parse_session_id
 from modegate.core.levels import Level, words_to_set
 from modegate.core.policy import Policy
 from modegate.core.problems import Problem
@@ -38,7 +38,7 @@ from modegate.server.control_http import (
 )
 from modegate.server.control_log import LogRoutes
 from modegate.server.eventlog import EventLog, Listed
-from modegate.server.mode_setter import ModeSetter
+from modegate.server.mode_setter import ModeSetter, SetsModes
 from modegate.server.sessions import held_by, look
 
 PAGE = 50
@@ -52,7 +52,7 @@ POLL_S = 1.0
 """How long one wait for the feed lasts, so that a follower notices a shutdown soon."""
 
 
-class Folds(Protocol):
+class Folds(SetsModes, Protocol):
     """What the control API needs of the folds."""
 
     async def state(self, key: SessionKey) -> State:
@@ -61,18 +61,6 @@ class Folds(Protocol):
 
     def begin_anew(self) -> None:
         """Forget all: an operator says that the store is right as it is."""
-        ...
-
-    async def set_mode(
-        self,
-        key: SessionKey,
-        mode: ModeId,
-        by: str,
-        allow: Callable[[State], None] | None = None,
-        *,
-        first: ModeId = DEFAULT_MODE,
-    ) -> tuple[State, bool]:
-        """Append `mode/set` unless that mode is in force; give the state and whether it changed."""
         ...
 
 

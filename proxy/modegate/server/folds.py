@@ -18,6 +18,7 @@ from modegate.core.errors import Conflict, LogUnavailable, SessionUnreadable
 from modegate.core.events import Entry, ModeSet, Record
 from modegate.core.fold import State, dump_state, fold, fold_all, load_state
 from modegate.core.ids import DEFAULT_MODE, ModeId, Seq, SessionKey
+from modegate.core.levels import follows
 from modegate.server.clock import Clock
 from modegate.server.eventlog import EventLog
 
@@ -285,5 +286,4 @@ class Folds:
 
 def _follows_parent(state: State, by: str) -> bool:
     """Tell whether a person who sets the mode in force still changes something: ends a child's following."""
-    parent = state.opened.parent if state.opened else None
-    return by.startswith("person:") and parent is not None and not state.set_by_person
+    return by.startswith("person:") and follows(state) is not None

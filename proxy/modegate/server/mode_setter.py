@@ -20,7 +20,9 @@ class _Log(Protocol):
     async def was_seen(self, key: SessionKey) -> bool: ...
 
 
-class _Folds(Protocol):
+class SetsModes(Protocol):
+    """Whoever appends a mode to the log of a session."""
+
     async def set_mode(
         self,
         key: SessionKey,
@@ -29,7 +31,9 @@ class _Folds(Protocol):
         allow: Callable[[State], None] | None = None,
         *,
         first: ModeId = DEFAULT_MODE,
-    ) -> tuple[State, bool]: ...
+    ) -> tuple[State, bool]:
+        """Append `mode/set` unless that mode is in force; give the state and whether it changed."""
+        ...
 
 
 class _Policies(Protocol):
@@ -54,7 +58,7 @@ class Change:
 class ModeSetter:
     """Sets modes for people; one instance a process, which holds no state."""
 
-    def __init__(self, log: _Log, folds: _Folds, policies: _Policies) -> None:
+    def __init__(self, log: _Log, folds: SetsModes, policies: _Policies) -> None:
         """Take what it reads and appends through."""
         self._log = log
         self._folds = folds
