@@ -15,7 +15,8 @@ import zstandard
 
 from modegate.core.asking import Asking
 from modegate.core.exchange import Exchange
-from modegate.core.hop import StreamedHop, WholeHop
+from modegate.core.hop import StreamedHop
+from modegate.core.hop_whole import WholeHop
 from modegate.server.drive import Drive
 from modegate.server.step import Step
 from support.acp import eventually

@@ -11,7 +11,8 @@ from modegate.core.calls import same_calls
 from modegate.core.dialects.base import ChoiceRead, Dialect, Kind, Part, Refused, StreamWriter
 from modegate.core.effects import StoreBlobs
 from modegate.core.events import AnswerMapped, TurnWithheld
-from modegate.core.hop import HopAnswer, StreamedHop, WholeHop
+from modegate.core.hop import HopAnswer, StreamedHop
+from modegate.core.hop_whole import WholeHop
 from modegate.core.ids import StepId
 from modegate.core.keeping import Naming, changes
 from modegate.core.transcript import Recording

@@ -24,7 +24,8 @@ from modegate.core.errors import (
     error_json,
 )
 from modegate.core.events import Event
-from modegate.core.hop import HopAnswer, StreamedHop, WholeHop
+from modegate.core.hop import HopAnswer, StreamedHop
+from modegate.core.hop_whole import WholeHop
 from modegate.core.ids import StepId
 from modegate.core.standing import Standing
 

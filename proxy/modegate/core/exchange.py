@@ -36,7 +36,8 @@ from modegate.core.errors import (
     bare,
 )
 from modegate.core.gate import Ask, Gate
-from modegate.core.hop import HopAnswer, StreamedHop, WholeHop
+from modegate.core.hop import HopAnswer, StreamedHop
+from modegate.core.hop_whole import WholeHop
 from modegate.core.mending import Mending
 from modegate.core.passed import Passed
 from modegate.core.policy import EXIT_TOOL

@@ -17,7 +17,7 @@ from modegate.core.dialects.messages.dialect import MessagesDialect
 from modegate.core.dialects.responses.dialect import ResponsesDialect
 from modegate.core.errors import TooLarge
 from modegate.core.events import CallJudged, TurnWithheld
-from modegate.core.hop import WholeHop
+from modegate.core.hop_whole import WholeHop
 from modegate.core.policy import Limits
 from support import message_frames as messages
 from support import responses
