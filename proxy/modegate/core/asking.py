@@ -181,7 +181,7 @@ class Asking:
 
     def extend(self, choice: ChoiceRead, refused: Sequence[Refused]) -> None:
         """Let the next hop follow what the model said, with our answers to its calls."""
-        body = self._dialect.extend(self._base, choice, refused)
+        body = self._dialect.extend(self._base, choice, notices.in_results(refused))
         self._base = self._dialect.read(body)
 
     @cached_property

@@ -1,22 +1,24 @@
 """One sentence that tells the model of a mode change made by a person, at the place where it was given.
 
-A notice is keyed by lane and `mode/set`, stands behind the item that was the newest when it was given, and
-stays there as long as the agent sends that item. Its place is found by the keys of that item and of the
-one in front of it, as `transcript` does.
+A notice is keyed by lane and `mode/set`, stands at the end of the item that was the newest when it was given,
+be it a message of the user or a tool's result, and stays there as long as the agent sends that item. It is no
+message of its own: behind results, many templates take none but the model's. Its place is found by the keys
+of that item and of the one in front of it, as `transcript` does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from modegate.core import words
-from modegate.core.dialects.base import Item
+from modegate.core.dialects.base import Item, Refused
 from modegate.core.events import NoticeGiven
 from modegate.core.ids import Lane
 from modegate.core.standing import Standing
 
 Placed = Mapping[int, Sequence[str]]
-"""Texts by the index of the item behind which they stand."""
+"""Texts by the index of the item at the end of which they stand."""
 
 
 def owed(standing: Standing, lane: Lane) -> bool:
@@ -34,9 +36,10 @@ def due(
     left by its own approved exit was told by the answer (its header follows the exit, see `fold`).
 
     `origin` says what the items go on from, where the provider holds what came before them: then the same
-    words come again and again, and are another place each time.
+    words come again and again, and are another place each time. Where the newest item can hold no sentence,
+    a later one will.
     """
-    if not owed(standing, lane) or not items or items[-1].answer:
+    if not owed(standing, lane) or not items or items[-1].answer or not items[-1].open:
         return None
     last = standing.state.lanes[lane]
     return NoticeGiven(
@@ -69,3 +72,16 @@ def place(
             index = one.at if one.at in found else found[-1]
             placed.setdefault(index, []).append(one.text)
     return placed
+
+
+def in_results(refused: Sequence[Refused]) -> list[Refused]:
+    """Let what is said of calls in plain text stand in the result of a call beside them, if there is one.
+
+    Else it is a message of the user, and one alone: templates that want roles to alternate take no two.
+    """
+    noted = [one for one in refused if one.call.text]
+    if not noted or len(refused) == 1:
+        return list(refused)
+    *front, last = [one for one in refused if not one.call.text] or noted[:1]
+    said = [last.answer, *(one.answer for one in noted if one is not last)]
+    return [*front, replace(last, answer="\n\n".join(said))]

@@ -396,15 +396,17 @@ def test_a_notice_is_given_once_and_stays(agent: Agent) -> None:
     assert sum(isinstance(event, NoticeGiven) for event in agent.session.events) == 1
 
 
-def test_a_notice_stands_behind_results(agent: Agent) -> None:
+def test_n007_a_notice_stands_in_the_newest_result(agent: Agent) -> None:
+    """Behind results many templates take nothing but the model's next message, now and later."""
     agent.keep(agent.step(Turn("I look.", calls=(READ, GREP))))
     agent.session.set_mode("default")
     agent.keep(agent.step(Turn("Found.", calls=(READ,))))
     told = agent.told()
-    assert kinds(told)[-3:] == ["result", "result", "user"]
+    assert kinds(told)[-2:] == ["result", "result"]
     assert NOTICE in told[-1].text
     agent.step(Turn("Done."))
     assert agent.told()[: len(told)] == told
+    assert NOTICE not in str(agent.told()[len(told) :])
 
 
 # People ------------------------------------------------------------------------------------------

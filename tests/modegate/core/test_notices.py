@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from modegate.core import notices
-from modegate.core.dialects.base import Item
+from modegate.core.calls import Gathered
+from modegate.core.dialects.base import Item, Refused
 from modegate.core.events import NoticeGiven, RequestHeader
 from modegate.core.ids import Lane, ModeId, Seq
 from modegate.core.policy import Exit, ExitOption, Policy
@@ -17,6 +18,7 @@ from support.playbook import (
     Reply,
     Session,
     call,
+    chunk,
     mode,
     policy,
     request,
@@ -112,39 +114,57 @@ def sends(one: Session, messages: list[Any], *tools: str) -> list[Any]:
 
 
 PARTS = [{"type": "text", "text": "two"}, {"type": "image_url", "image_url": {"url": "data:,"}}]
-RESULTS = [
+RESULTS: list[Any] = [
     {"role": "assistant", "content": None, "tool_calls": [tool_call("read"), tool_call("read", "{}", "c1")]},
     {"role": "tool", "tool_call_id": "c0", "content": "x"},
     {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "y"}]},
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("newest", "grown"), [
-    ([user("two")], True), ([user(PARTS)], True), (RESULTS, False), ([*RESULTS, user("two")], True),
-], ids=["string", "parts", "results", "behind-results"])  # fmt: skip
-def test_b083_where_a_notice_stands(newest: list[Any], *, grown: bool) -> None:
-    """In the newest message of the user, or in one of its own behind results; and there it stays."""
+PLACES: dict[str, tuple[list[Any], list[Any]]] = {
+    "string": ([user("two")], []),
+    "parts": ([user(PARTS)], PARTS),
+    "results": (RESULTS, RESULTS[-1]["content"]),
+    "one result": (RESULTS[:2], []),
+    "behind results": ([*RESULTS, user("two")], []),
+    "the developer's": ([{"role": "developer", "content": "two"}], []),
+}
+
+
+@pytest.mark.parametrize(("newest", "parts"), PLACES.values(), ids=PLACES)
+def test_n007_b083_where_a_notice_stands(newest: list[Any], parts: list[Any]) -> None:
+    """At the end of the newest message, be it the user's or a result; and there it stays."""
     session_ = told()
     session_.set_mode("default")
     before = [user("one"), {"role": "assistant", "content": "a"}][
-        : 2 if newest[0]["role"] == "user" else 1
+        : 1 if newest[0]["role"] == "assistant" else 2
     ]
     history = [*before, *newest]
     sent = sends(session_, history)
-    assert LEFT in json.dumps(sent[-1])
-    if grown:
-        assert sent[:-1] == history[:-1]
-        assert len(sent) == len(history)
-        content = sent[-1]["content"]
-        if isinstance(content, list):
-            assert content[: len(PARTS)] == PARTS
-        else:
-            assert content.startswith("two\n\n[modegate]")
+    assert sent[:-1] == history[:-1]
+    assert len(sent) == len(history)
+    was, content = history[-1]["content"], sent[-1]["content"]
+    assert {**sent[-1], "content": was} == history[-1]
+    if parts:
+        assert content[:-1] == parts
+        assert LEFT in content[-1]["text"]
     else:
-        assert sent[:-1] == history
-        assert sent[-1]["role"] == "user"
+        assert content.startswith(was + "\n\n[modegate]")
     later = [*history, {"role": "assistant", "content": "b"}, user("three")]
     assert sends(session_, later) == [*sent, *later[-2:]]
+
+
+@pytest.mark.parametrize("content", [None, {"text": "x"}, 7], ids=str)
+def test_n007_what_has_no_words_gets_none(content: Any) -> None:
+    """A message of its own could be refused, now or later: the next one that can hold it does."""
+    session_ = told()
+    session_.set_mode("default")
+    history: list[Any] = [user("one"), RESULTS[0], RESULTS[1] | {"content": content}]
+    assert sends(session_, history) == history
+    later = [*history, {"role": "assistant", "content": "b"}, user("two")]
+    sent = sends(session_, later)
+    assert sent[:-1] == later[:-1]
+    assert LEFT in sent[-1]["content"]
 
 
 def test_the_same_request_again_says_the_same() -> None:
@@ -248,3 +268,30 @@ def test_behind_an_answer_it_waits_for_the_next_message() -> None:
     history = [user("one"), {"role": "assistant", "content": "a"}]
     assert sends(session_, history) == history
     assert LEFT in sends(session_, [*history, user("two")])[-1]["content"]
+
+
+@pytest.mark.parametrize(("texts", "wanted"), [
+    ("", []), ("n", [("n", "n")]), ("t", [("t", "t")]), ("tt", [("t", "t\n\nt")]),
+    ("nt", [("n", "n\n\nt")]), ("tnnt", [("n", "n"), ("n", "n\n\nt\n\nt")]),
+])  # fmt: skip
+def test_n007_what_is_said_of_calls_in_text_stands_in_a_result(
+    texts: str, wanted: list[tuple[str, str]]
+) -> None:
+    """Behind results it would be a message of the user; without one it is one alone."""
+    refused = [
+        Refused(Gathered(0, "function", id=name, text=name == "t"), name, name, None)
+        for name in texts
+    ]
+    assert [(one.id, one.answer) for one in notices.in_results(refused)] == wanted
+
+
+def test_n007_no_hop_has_a_message_behind_results() -> None:
+    """A model that calls by the API and in its text, as agents with both habits have it."""
+    rules = policy(mode("plan", "read", text_calls="refuse"))
+    session_ = Session(rules=rules)
+    text = '<write_file>{"path":"x"}</write_file>\n@write(c9): {"path": "x"}\n'
+    reply = stream(chunk({"content": text}), call("write", '{"path":"y"}'))
+    got = session_.step(request(*TOOLS, stream=True), [reply, said("ok")])
+    roles = [one["role"] for one in got.upstream["messages"]]
+    assert roles[-2:] == ["assistant", "tool"]
+    assert "Your text held a call" in got.upstream["messages"][-1]["content"]

@@ -133,6 +133,8 @@ class Item:
     """Under which it is found again; see `transcript`."""
     answer: bool
     """It is an answer of the model."""
+    open: bool = True
+    """A sentence can be put behind its words, so that it is refused nowhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,7 +335,7 @@ class Dialect(Protocol):
         ...
 
     def restore(self, request: Any, found: Found, notices: Mapping[int, Sequence[str]]) -> bytes:
-        """Put withheld exchanges back, and notices behind the items with these indices."""
+        """Put withheld exchanges back, and notices at the end of the items with these indices."""
         ...
 
     def newest_is_user(self, request: Any) -> bool:

@@ -20,12 +20,14 @@ def content_text(content: Any) -> str:
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
-def grow(request: Body, span: Span, text: str, *, part: str = "text") -> Edit | None:
+def grow(
+    request: Body, span: Span, text: str, *, part: str = "text", key: str = "content"
+) -> Edit | None:
     """Lengthen a message's content; None where it has none of a known shape, or two.
 
-    `part` is the type under which this API has text among the parts of a content.
+    `part` is the type under which this API has text among the parts of a content, `key` where that stands.
     """
-    contents = [m.value for m in request.members_of(span) if m.key == "content"]
+    contents = [m.value for m in request.members_of(span) if m.key == key]
     return grow_value(request, contents[0], text, part=part) if len(contents) == 1 else None
 
 

@@ -87,7 +87,10 @@ def partial_blob(choice: ChoiceRead, refused: Sequence[Refused]) -> bytes:
 
 def items(request: ChatRequest) -> list[Item]:
     """Give the history's messages with their keys."""
-    return [Item(_key(message), message.get("role") == "assistant") for message in request.history]
+    return [
+        Item(_key(one), one.get("role") == "assistant", isinstance(one.get("content"), str | list))
+        for one in request.history
+    ]
 
 
 def last_key(request: ChatRequest) -> str:

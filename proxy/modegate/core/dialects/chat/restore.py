@@ -28,7 +28,7 @@ def restore(request: ChatRequest, found: Found, notices: Mapping[int, Sequence[s
     """Put withheld exchanges and notices back.
 
     `found` gives for a message's index its hops' segments and stored bodies, `notices` the sentences that
-    stand behind a message.
+    stand at the end of a message.
     """
     edits = [edit for index, texts in notices.items() for edit in _notice(request, index, texts)]
     for index, (hops, blobs) in found.items():
@@ -63,18 +63,13 @@ def _restore_one(
 
 
 def _notice(request: ChatRequest, index: int, texts: Sequence[str]) -> list[Edit]:
-    """Put sentences behind a message: into it if it is the user's, else as a message of its own.
+    """Put sentences at the end of a message, be it the user's or a tool's result.
 
-    Nothing may stand between a call and its results, so what follows results is a message (B083).
+    Nothing may stand between a call and its results (B083), and many templates, Mistral's API among them,
+    take nothing but the model's next message behind results (N007).
     """
-    span = request.messages[index]
-    text = "\n\n".join(texts)
-    if request.role(span) == "user":
-        grown = grow(request, span, text)
-        if grown is not None:
-            return [grown]
-    message = _encode({"role": "user", "content": text})
-    return [Edit(span.end, span.end, b"," + message)]
+    grown = grow(request, request.messages[index], "\n\n".join(texts))
+    return [grown] if grown is not None else []
 
 
 def _without(message: dict[str, Any], key: str) -> dict[str, Any]:

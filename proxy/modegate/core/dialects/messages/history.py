@@ -77,12 +77,13 @@ def blob(read: MessageRead, refused: Sequence[Refused], *, turn: bool) -> bytes:
 def items(request: MessagesRequest) -> list[Item]:
     """Give the history's messages with their keys."""
     found: list[Item] = []
-    key = ""
+    key, holds = "", False
     for message in request.history:
         # Agents put system messages between the others, and later leave them out or move them.
         if message.get("role") != "system":
             key = _key(message)
-        found.append(Item(key, message.get("role") == "assistant"))
+            holds = isinstance(message.get("content"), str | list)
+        found.append(Item(key, message.get("role") == "assistant", holds))
     return found
 
 

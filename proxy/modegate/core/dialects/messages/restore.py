@@ -25,6 +25,8 @@ from modegate.core.spans import Edit, Span, apply, members, quote, without_lone_
 
 _encode = msgspec.json.encode
 
+RESULT = "tool_result"
+
 _NOTHING: dict[str, Any] = {"turn": False, "calls": (), "answers": ()}
 
 
@@ -41,16 +43,34 @@ def restore(request: MessagesRequest, found: Found, notices: Mapping[int, Sequen
 
 
 def _notice(request: MessagesRequest, index: int, texts: Sequence[str]) -> list[Edit]:
-    """Put sentences at the end of a user message: behind its results, which must come first (B083)."""
+    """Put sentences at the end of a user message: into its last result, where nothing stands behind it.
+
+    Results must come first (B083). A text behind them becomes a message of the user where a server translates
+    to another API, and many templates take none there (N007).
+    """
     while index and request.role(request.messages[index]) == "system":
         index -= 1
-    span = request.messages[index]
-    text = "\n\n".join(texts)
-    grown = grow(request, span, text) if request.role(span) == "user" else None
-    if grown is not None:
-        return [grown]
-    message = {"role": "user", "content": [{"type": TEXT, "text": text}]}
-    return [Edit(span.end, span.end, b"," + _encode(message))]
+    span, text = request.messages[index], "\n\n".join(texts)
+    if request.role(span) != "user":
+        return []
+    grown = _in_result(request, span, text) or grow(request, span, text)
+    return [grown] if grown is not None else []
+
+
+def _in_result(request: MessagesRequest, span: Span, text: str) -> Edit | None:
+    content = request.member_of(span, "content")
+    if content is None or request.text(content)[:1] != b"[":
+        return None
+    last = request.elements_of(content)[-1:]
+    block = request.decode(last[0]) if last else None
+    if not isinstance(block, dict) or block.get("type") != RESULT:
+        return None
+    said = block.get("content")
+    known = isinstance(said, str) or (
+        isinstance(said, list)
+        and {one.get("type") for one in said if isinstance(one, dict)} <= {TEXT, "image"}
+    )
+    return grow(request, last[0], text) if known else None
 
 
 @dataclass(frozen=True, slots=True)

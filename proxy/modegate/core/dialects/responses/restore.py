@@ -26,6 +26,9 @@ from modegate.core.transcript import Lost
 
 _encode = msgspec.json.encode
 
+WORDS = dict.fromkeys(("function_call_output", "custom_tool_call_output"), "output")
+"""Where results have words."""
+
 
 class _Blob(msgspec.Struct):
     turn: bool
@@ -151,13 +154,18 @@ def _is(item: dict[str, Any], segment: Segment) -> bool:
 
 
 def _notice(request: ResponsesRequest, index: int, text: str) -> list[Edit]:
-    """Put a sentence behind an item: into it if it is the user's, else as a message of its own."""
+    """Put a sentence at the end of an item: into its words, or behind what has none that it could be in.
+
+    Servers that translate items to messages refuse one of the user behind results (N007). An item that only
+    this API's own provider knows is followed by a message of its own.
+    """
     if request.string_input and request.input is not None:
         grown = grow_value(request, request.input, text)
         return [grown] if grown else []
     item = request.items[index]
-    if item.kind == "message" and item.role == "user":
-        grown = grow(request, item.span, text, part="input_text")
+    key = "content" if item.kind == "message" else WORDS.get(item.kind)
+    if key is not None:
+        grown = grow(request, item.span, text, part="input_text", key=key)
         if grown is not None:
             return [grown]
     content = [{"type": "input_text", "text": text}]

@@ -70,14 +70,21 @@ def test_a_history_of_nothing_has_no_key() -> None:
 PLACES: dict[str, tuple[list[Message], str]] = {
     "words": ([], "user('rename foo',notice)"),
     "results": ([{"role": "assistant", "content": [call("read", {}, "toolu_read_9")]},
-                 result("toolu_read_9")], "user(result,notice)"),
+                 result("toolu_read_9")], "user(result+notice)"),
+    "results and a reminder": (
+        [{"role": "assistant", "content": [call("read", {}, "toolu_read_9")]},
+         {"role": "user", "content": [*result("toolu_read_9")["content"],
+                                      {"type": "text", "text": "mind the time"}]}],
+        "user(result,'mind the time',notice)"),
     "a system message": ([SYSTEM], "user('rename foo',notice)"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("history", "wanted"), PLACES.values(), ids=PLACES)
-def test_a_notice_stands_in_the_newest_user_message(history: list[Message], wanted: str) -> None:
-    """Behind its results, and there it stays."""
+def test_n007_a_notice_stands_in_the_newest_user_message(
+    history: list[Message], wanted: str
+) -> None:
+    """In its last result where nothing stands behind that, and there it stays."""
     one = session()
     one.step(ask(), [said()])
     one.set_mode("default")
@@ -95,20 +102,55 @@ def test_a_notice_stands_in_the_newest_user_message(history: list[Message], want
 
 def _noticed(message: Message) -> str:
     *front, last = message["content"]
+    if last["type"] == "tool_result":
+        said = last["content"]
+        said = said if isinstance(said, str) else said[-1]["text"]
+        assert "[modegate] The user changed the mode" in said
+        return shape([message])[0].removesuffix(")") + "+notice)"
     assert last["text"].startswith("[modegate] The user changed the mode")
     return shape([{**message, "content": [*front, {"type": "notice"}]}])[0]
 
 
-def test_a_notice_behind_a_message_of_no_known_shape_is_one_of_its_own() -> None:
-    """There is nothing to lengthen."""
+RESULT_SAYS: dict[str, tuple[Any, bool]] = {
+    "words": ("x", True),
+    "nothing": ("", True),
+    "parts": ([{"type": "text", "text": "x"}], True),
+    "a picture": ([{"type": "image", "source": {}}], True),
+    "references": ([{"type": "tool_reference", "tool_name": "read"}], False),
+    "no content": (None, False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("said_", "inside"), RESULT_SAYS.values(), ids=RESULT_SAYS)
+def test_n007_a_result_that_holds_no_words_is_followed_by_them(said_: Any, inside: bool) -> None:
+    """What else a result may hold, the API defines; behind it a text is always allowed."""
+    one = session()
+    one.step(ask(), [said()])
+    one.set_mode("default")
+    block = {"type": "tool_result", "tool_use_id": "toolu_read_9", "content": said_}
+    history: list[Message] = [
+        {"role": "assistant", "content": [call("read", {}, "toolu_read_9")]},
+        {"role": "user", "content": [block]},
+    ]
+    got = one.step(ask(*history), [said()])
+    blocks = got.upstream["messages"][-1]["content"]
+    assert len(blocks) == (1 if inside else 2)
+    assert "[modegate]" in str(blocks[-1])
+    assert inside or blocks[0] == block
+
+
+def test_n007_a_message_of_no_known_shape_gets_no_notice() -> None:
+    """There is nothing to lengthen, and two messages of the user are one too many: the next one gets it."""
     one = session()
     one.step(ask(), [said()])
     one.set_mode("default")
     answer = {"role": "assistant", "content": "ok"}
-    got = one.step(ask(answer, {"role": "user", "content": None}), [said()])
-    assert shape(got.upstream["messages"][:2]) == ["user('rename foo')", "assistant('ok')"]
-    assert got.upstream["messages"][2] == {"role": "user", "content": None}
-    assert _noticed(got.upstream["messages"][3]) == "user(notice)"
+    odd: list[Message] = [answer, {"role": "user", "content": None}]
+    got = one.step(ask(*odd), [said()])
+    assert got.upstream["messages"] == [USER, *odd]
+    got = one.step(ask(*odd, answer, {"role": "user", "content": "more"}), [said()])
+    assert "[modegate]" in got.upstream["messages"][-1]["content"]
+    assert b"[modegate]" not in json.dumps(got.upstream["messages"][:-1]).encode()
 
 
 @pytest.mark.parametrize("option", ["approve", "reject"])

@@ -289,12 +289,28 @@ def test_a_notice_goes_into_the_users_message(content: Any) -> None:
     assert "[modegate] The user changed the mode" in text
 
 
-def test_a_notice_stands_behind_results() -> None:
+@pytest.mark.parametrize(
+    "said", ["x", [{"type": "input_text", "text": "x"}]], ids=["text", "parts"]
+)
+@pytest.mark.parametrize("kind", ["function_call_output", "custom_tool_call_output"])
+def test_n007_a_notice_stands_in_the_newest_result(kind: str, said: Any) -> None:
     got = session()
     items = first(got, answer(READ))
     got.set_mode(DEFAULT_MODE)
-    told = then(got, [USER, *items, output(READ)])
-    assert short(told) == ["user", "read", "out", "user"]
+    told = then(got, [USER, *items, output(READ) | {"type": kind, "output": said}])
+    assert short(told) == ["user", "read", "out"]
+    text = told[-1]["output"]
+    assert "[modegate]" in (text if isinstance(said, str) else text[-1]["text"])
+    assert isinstance(said, str) or text[:1] == said
+
+
+def test_n007_behind_what_only_its_own_provider_knows_it_is_a_message() -> None:
+    got = session()
+    items = first(got, answer(READ))
+    got.set_mode(DEFAULT_MODE)
+    shown = {"type": "computer_call_output", "call_id": "c", "output": {"type": "image"}}
+    told = then(got, [USER, *items, output(READ), shown])
+    assert told[-2] == shown
     assert "[modegate]" in told[-1]["content"][0]["text"]
 
 
