@@ -272,8 +272,9 @@ class StreamedHop:
         out = [self._writer.write(self.hold.advance())]
         try:
             while not self._stops() and (frame := self._next_frame()) is not None:
-                _check(frame)
-                new = self._reader.read(frame if self._lenient else frame.checked())
+                seen = frame if self._lenient else frame.checked()
+                _check(seen)
+                new = self._reader.read(seen)
                 if self._lenient and new[0].kind is Kind.ERROR:
                     raise UpstreamFailed("the upstream says that its answer failed")
                 self._writer.seen(new[0])

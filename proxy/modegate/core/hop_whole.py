@@ -10,6 +10,7 @@ from modegate.core.dialects.base import ChoiceRead, Dialect, WholeAnswer
 from modegate.core.errors import ModegateError, TooLarge, UpstreamFailed, bare
 from modegate.core.hold import over
 from modegate.core.policy import Limits
+from modegate.core.sse import utf8
 from modegate.core.text_gate import TextGate
 
 
@@ -86,10 +87,12 @@ class WholeHop:
     def end(self) -> None:
         """Read the body."""
         try:
+            # As what most programs read in it, so that all clients read what is judged.
+            body = bytes(self._body) if self._lenient else utf8(bytes(self._body))
             if self._texts is None:
-                self._read(bytes(self._body))
+                self._read(body)
             else:
-                self._texts.whole(bytes(self._body))
+                self._texts.whole(body)
         except ModegateError as error:
             if self._lenient:
                 self.doubt = bare(error)

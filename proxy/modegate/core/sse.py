@@ -3,9 +3,10 @@
 Follows the event stream format of the HTML standard (section 9.2.6): lines end in LF, CRLF or CR, a
 blank line ends a frame, a byte order mark may stand in front. A frame carries its bytes as they came,
 so that what is passed on is what was received. Frames in which a lenient reader could see something
-else than a strict one are marked `odd`: the gate refuses them. What stands beside the data is no part of
-an answer, and a client that looks for `data:` in its own way could find a call there: where the gate
-holds, it goes as `safe` says, with comments empty and without lines that are not plain.
+else than a strict one are marked `odd`. What stands beside the data is no part of an answer, and a client
+that looks for `data:` in its own way could find a call there: where the gate holds, a frame goes as `safe`
+says, with comments empty, without lines that are not plain, and with its data in one line of UTF-8. So most
+odd frames can be written in the one way in which all read them; the gate refuses the others.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+
+import msgspec
 
 from modegate.core.errors import TooLarge
 from modegate.core.weight import holds
@@ -28,13 +31,20 @@ _NO_DATA = rb"(?!.*(?i:data))"
 _PLAIN_LINE = re.compile(_NO_DATA + rb"(?:id: ?[\w.:/+=@-]{0,256}|retry: ?[0-9]{1,9})")
 _PLAIN_NAME = re.compile(rb"[\w./-]{0,128}")
 _OTHER_FIELD = re.compile(_NO_DATA + rb"[\w-]{1,64}(?:: ?[\w .:/+=@-]{0,256})?")
-"""A field that the standard has not, and that no reader could take for data: it is left out."""
+"""A field that the standard has not, and that no reader could take for data."""
+_DATA = re.compile(rb"(?i:data)")
+"""A line of no known field that holds it could be meant as data, which must not be left out unseen."""
+_IDLE = frozenset({b"ping", b"keepalive", b"keep-alive", b"heartbeat"})
+"""Names of events that say nothing, also where their data is an empty object, which is no event of an API."""
 
 _USUAL = re.compile(rb"event: ?([\w./-]{0,128})\ndata: ?([^\r\n]*+)\n\n")
 """The form of almost all frames that have a name."""
 
 _LINE_END_OF_SOME = re.compile(b"\xe2\x80[\xa8\xa9]|\xc2\x85")
 """U+2028, U+2029 and U+0085: a client that cuts there loses what stands in the frame."""
+
+_skip = msgspec.json.Decoder(msgspec.Raw).decode
+"""Reads without keeping anything of it."""
 
 BLANK = b" \t\n"
 """What may stand around the JSON of a frame; at a form feed, some clients would cut the line."""
@@ -50,20 +60,26 @@ class Frame:
     """What stands after `data:`, or None if there is none."""
     event: bytes = b""
     odd: bool = False
-    """Readers could differ on what this frame says."""
+    """Readers could differ on what this frame says, as it came."""
     safe: bytes | None = None
-    """The bytes without what a reader of its own kind could take for data, where these are others."""
+    """The bytes as every reader takes them, where these are others; None too where that cannot be."""
 
     def checked(self) -> Frame:
-        """Give the frame as it may go to a client that the gate protects.
+        """Give the frame as it may go to a client that the gate protects; odd if it may not.
 
-        What ends a line for some clients alone stands in it as an escape, which says the same in JSON.
+        What ends a line for some clients alone stands in it as an escape, which says the same in JSON. Bytes
+        that are no UTF-8, which some drop and others show as U+FFFD, are U+FFFD.
         """
-        if self.safe is None and not holds(_LINE_END_OF_SOME, self.raw):
+        raw, data = self.raw if self.safe is None else self.safe, self.data
+        if data is not None and data.strip(BLANK) == b"{}" and self.event in _IDLE:
+            data = None
+        if data is self.data and raw is self.raw and raw.isascii():
             return self
-        raw = _LINE_END_OF_SOME.sub(_escape, self.raw if self.safe is None else self.safe)
-        data = None if self.data is None else _LINE_END_OF_SOME.sub(_escape, self.data)
-        return replace(self, raw=raw, data=data, safe=None)
+        if self.safe is not None and data is not None:
+            data = data.replace(b"\n", b" ")
+        if not raw.isascii():
+            raw, data = _plain(raw), None if data is None else _plain(data)
+        return replace(self, raw=raw, data=data, odd=self.odd and self.safe is None, safe=None)
 
 
 class FrameReader:
@@ -159,8 +175,8 @@ def parse(raw: bytes, text: bytes, ends: bytes = b"") -> Frame:
     """
     data: list[bytes] = []
     event = b""
-    odd = False
-    safe = [raw[: len(raw) - len(text)]]
+    odd = lost = False
+    safe: list[tuple[bytes, bytes]] = []
     for line, end in _LINE.findall(text):
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
@@ -169,17 +185,49 @@ def parse(raw: bytes, text: bytes, ends: bytes = b"") -> Frame:
             data.append(value)
         elif name == b"event":
             event = value
-            odd = odd or not _PLAIN_NAME.fullmatch(value)
+            lost = lost or not _PLAIN_NAME.fullmatch(value)
         elif not name:
             stays = line[:1]
         elif not _PLAIN_LINE.fullmatch(line):
-            odd = odd or not (name in (b"id", b"retry") or _OTHER_FIELD.fullmatch(line))
+            if name not in (b"id", b"retry") and not _OTHER_FIELD.fullmatch(line):
+                odd, lost = True, lost or holds(_DATA, line)
             continue
-        safe += (stays, end and (ends or end))
-    # One JSON text over several lines reads differently for a client that goes line by line.
-    odd = odd or len([line for line in data if line.strip()]) > 1
-    left = b"".join(safe)
-    return Frame(raw, b"\n".join(data) if data else None, event, odd, None if left == raw else left)
+        safe.append((stays, end and (ends or end)))
+    if len([line for line in data if line.strip()]) > 1:
+        # One JSON text over several lines reads differently for a client that goes line by line.
+        odd, lost = True, lost or not _is_json(b"\n".join(data))
+        safe = _joined(safe, b" ".join(data))
+    left = raw[: len(raw) - len(text)] + b"".join(map(b"".join, safe))
+    told = b"\n".join(data) if data else None
+    return Frame(raw, told, event, odd or lost, None if lost or left == raw else left)
+
+
+def _joined(lines: list[tuple[bytes, bytes]], data: bytes) -> list[tuple[bytes, bytes]]:
+    """Give a frame's lines with all data in the first place; a blank is to JSON what a line end was."""
+    at = [place for place, (line, _) in enumerate(lines) if line.startswith(b"data")]
+    lines[at[0]] = (b"data: " + data, lines[at[0]][1])
+    return [line for place, line in enumerate(lines) if place not in at[1:]]
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        _skip(data)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def utf8(data: bytes) -> bytes:
+    """Give bytes as most programs read them: what is no UTF-8 as U+FFFD."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return data.decode(errors="replace").encode()
+    return data
+
+
+def _plain(data: bytes) -> bytes:
+    return _LINE_END_OF_SOME.sub(_escape, utf8(data))
 
 
 def _escape(match: re.Match[bytes]) -> bytes:

@@ -207,12 +207,13 @@ class TextGate:
         """Take a frame of a stream."""
         held = _Held(frame.checked())
         self._queue.append(held)
-        self.size += len(frame.raw)
-        self._look(held, frame)
+        self.size += len(held.frame.raw)
+        self._look(held)
         self._settle()
         self._full = self._full or (self.size > self._limit and not self.to_judge())
 
-    def _look(self, held: _Held, frame: Frame) -> None:
+    def _look(self, held: _Held) -> None:
+        frame = held.frame
         data = frame.data.strip() if frame.data is not None else b""
         if frame.odd or not data.startswith(b"{"):
             return

@@ -365,7 +365,6 @@ UNREADABLE = {
     "unknown-field": b'DATA: {"choices":[{"delta":{"tool_calls":[]}}]}\n\n',
     "hidden-line-end": b'x: \xe2\x80\xa8data: {"choices":[{"delta":{"tool_calls":[]}}]}\n\n',
     "bom-in-the-middle": b'\xef\xbb\xbfdata: {"choices":[{"delta":{"tool_calls":[]}}]}\n\n',
-    "bad-utf8": b'data: {"choices":[{"index":0,"delta":{"content":"\xff"}}]}\n\n',
     "deep": b"data: " + b"[" * 5000 + b"]" * 5000 + b"\n\n",
 }
 
