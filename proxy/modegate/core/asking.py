@@ -100,7 +100,7 @@ class Asking:
             body = self._dialect.forget(self._request, found, self._placed, lost)
             self._base = self._dialect.read(body)
         elif found or self._placed:
-            body = self._dialect.restore(self._request, found, self._placed)
+            body = self._dialect.restore(self._request, found, self._placed, None)
             self._base = self._dialect.read(body)
         if self._mapped is not None:
             self._base = self._dialect.read(keeping.go_on(self._dialect, self._base, self._mapped))
@@ -181,7 +181,7 @@ class Asking:
 
     def extend(self, choice: ChoiceRead, refused: Sequence[Refused]) -> None:
         """Let the next hop follow what the model said, with our answers to its calls."""
-        body = self._dialect.extend(self._base, choice, notices.in_results(refused))
+        body = self._dialect.extend(self._base, choice, notices.in_results(refused), None)
         self._base = self._dialect.read(body)
 
     @cached_property

@@ -285,6 +285,11 @@ Found = Mapping[int, tuple[Sequence[Sequence[Segment]], Sequence[bytes]]]
 """For an item's index: what the client got of each hop, and the stored bodies."""
 
 
+Thoughts = bool | None
+"""How what a model thought goes back in the turns that modegate puts in: True, all of it as it came; False,
+none of it; None, as the agent does with its own turns, and all where it has sent none yet."""
+
+
 class Dialect(Protocol):
     """One API. Each method takes the requests and choices that its own readers gave."""
 
@@ -306,7 +311,9 @@ class Dialect(Protocol):
         """
         ...
 
-    def extend(self, request: Any, choice: Any, refused: Sequence[Refused]) -> bytes:
+    def extend(
+        self, request: Any, choice: Any, refused: Sequence[Refused], thoughts: Thoughts
+    ) -> bytes:
         """Give the next hop's request: this one, the model's turn, our answers to its calls."""
         ...
 
@@ -334,7 +341,13 @@ class Dialect(Protocol):
         """Give what the client got last: what a hop had said before it failed, and our closing text."""
         ...
 
-    def restore(self, request: Any, found: Found, notices: Mapping[int, Sequence[str]]) -> bytes:
+    def restore(
+        self,
+        request: Any,
+        found: Found,
+        notices: Mapping[int, Sequence[str]],
+        thoughts: Thoughts,
+    ) -> bytes:
         """Put withheld exchanges back, and notices at the end of the items with these indices."""
         ...
 

@@ -18,7 +18,7 @@ from modegate.core.weight import slices
 
 CALL_KEYS = ("tool_calls", "function_call")
 CALL_FINISHES = frozenset({"tool_calls", "function_call", "tool_use"})
-REASONING_KEYS = ("reasoning_content", "reasoning")
+REASONING_KEYS = ("reasoning_content", "reasoning", "reasoning_text")
 
 MAX_CALLS = 128
 """Calls in one answer, and choices; the API's own limit on parallel calls."""

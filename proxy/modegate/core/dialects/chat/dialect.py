@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
-from modegate.core.dialects.base import Assembled, ChoiceRead, Found, Item, Refused, Spoken
+from modegate.core.dialects.base import (
+    Assembled,
+    ChoiceRead,
+    Found,
+    Item,
+    Refused,
+    Spoken,
+    Thoughts,
+)
 from modegate.core.dialects.chat import edit, history, restore, spoken
 from modegate.core.dialects.chat.request import ChatRequest
+from modegate.core.dialects.chat.said import ChatRead
 from modegate.core.dialects.chat.stream import ChatStreamReader
 from modegate.core.dialects.chat.whole import ChatWhole, join_texts
 from modegate.core.dialects.chat.write import ChatStreamWriter
@@ -32,14 +39,17 @@ class ChatDialect:
         """Show the model only what the mode allows, and the section."""
         return edit.assemble(request, standing, section)
 
-    def extend(self, request: ChatRequest, choice: ChoiceRead, refused: Sequence[Refused]) -> bytes:
+    def extend(
+        self,
+        request: ChatRequest,
+        choice: ChatRead,
+        refused: Sequence[Refused],
+        thoughts: Thoughts,
+    ) -> bytes:
         """Give the next hop's request: this one, the model's turn, our answers to its calls."""
-        messages = history.turn_messages(
-            choice, refused, reasoning=history.shows_reasoning(request)
-        )
-        return edit.extend(request, b",".join(map(msgspec.json.encode, messages)))
+        return edit.extend(request, history.extend(request, choice, refused, thoughts))
 
-    def turn_blob(self, choice: ChoiceRead, refused: Sequence[Refused]) -> bytes:
+    def turn_blob(self, choice: ChatRead, refused: Sequence[Refused]) -> bytes:
         """Give the stored body of a hop of which every call was refused."""
         return history.turn_blob(choice, refused)
 
@@ -62,13 +72,17 @@ class ChatDialect:
 
     def last_said(self, out: ChoiceRead | None, closing: str) -> ChoiceRead:
         """Give what the client got last: what a hop had said before it failed, and our closing text."""
-        return ChoiceRead({"text": [join_texts(out.text() if out else "", closing)]})
+        return ChatRead({"text": [join_texts(out.text() if out else "", closing)]})
 
     def restore(
-        self, request: ChatRequest, found: Found, notices: Mapping[int, Sequence[str]]
+        self,
+        request: ChatRequest,
+        found: Found,
+        notices: Mapping[int, Sequence[str]],
+        thoughts: Thoughts,
     ) -> bytes:
         """Put withheld exchanges back, and notices behind the messages with these indices."""
-        return restore.restore(request, found, notices)
+        return restore.restore(request, found, notices, thoughts)
 
     def newest_is_user(self, request: ChatRequest) -> bool:
         """Tell whether the history ends with a message of the user."""

@@ -9,27 +9,48 @@ import msgspec
 
 from modegate.core.arguments import parse_arguments, without_halves
 from modegate.core.calls import Gathered, arguments_hash, digest
-from modegate.core.dialects.base import ChoiceRead, Item, Refused
-from modegate.core.dialects.chat.answer import REASONING_KEYS
+from modegate.core.dialects.base import ChoiceRead, Item, Refused, Thoughts
 from modegate.core.dialects.chat.request import ChatRequest, calls_of
+from modegate.core.dialects.chat.said import THOUGHTS, ChatRead, wanted, without_thoughts
+from modegate.core.dialects.chat.said import plain as plain_message
 from modegate.core.dialects.texts import content_text
 from modegate.core.reminders import plain, plain_parts
 
 _encode = msgspec.json.encode
 
 
-def shows_reasoning(request: ChatRequest) -> bool:
-    """Tell whether the agent sends reasoning back, so that its model may expect ours too."""
-    return any(key in message for message in request.history for key in REASONING_KEYS)
+def shows_thoughts(request: ChatRequest) -> Thoughts:
+    """Tell whether the agent sends back what its model thought, so that its provider takes and may want it.
+
+    None where it has sent no turn of its model yet.
+    """
+    turns = [message for message in request.history if message.get("role") == "assistant"]
+    if not turns:
+        return None
+    return any(message.get(key) is not None for message in turns for key in THOUGHTS)
 
 
-def turn_messages(
-    choice: ChoiceRead, refused: Sequence[Refused], *, reasoning: bool
-) -> list[dict[str, Any]]:
+def extend(
+    request: ChatRequest, choice: ChatRead, refused: Sequence[Refused], thoughts: Thoughts
+) -> bytes:
+    """Give what the next hop's request has at the end: the model's turn, our answers to its calls."""
+    messages = turn_messages(choice, refused)
+    if thoughts is not None:
+        messages = in_form(messages, thoughts=thoughts)
+    elif shows_thoughts(request) is False:
+        messages = [without_thoughts(one) for one in messages]
+    return b",".join(map(_encode, messages))
+
+
+def in_form(messages: Sequence[dict[str, Any]], *, thoughts: bool) -> list[dict[str, Any]]:
+    """Give messages as a provider is known to take them: with all that is its own, or without."""
+    return [wanted(one) if thoughts else plain_message(one) for one in messages]
+
+
+def turn_messages(choice: ChatRead, refused: Sequence[Refused]) -> list[dict[str, Any]]:
     """Give a wholly refused answer and our answers to its calls, as messages."""
     message: dict[str, Any] = {"role": "assistant", "content": choice.text() or None}
-    if reasoning:
-        message |= {key: choice.text(key) for key in REASONING_KEYS if choice.text(key)}
+    message |= choice.thoughts()
     native = [one for one in refused if not one.call.text]
     calls = [call_json(one) for one in native if one.call.kind != "legacy"]
     if calls:
@@ -65,9 +86,9 @@ def answer_json(one: Refused) -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": one.id, "content": one.answer}
 
 
-def turn_blob(choice: ChoiceRead, refused: Sequence[Refused]) -> bytes:
+def turn_blob(choice: ChatRead, refused: Sequence[Refused]) -> bytes:
     """Give the stored body of a hop of which every call was refused."""
-    return _encode({"turn": turn_messages(choice, refused, reasoning=True)})
+    return _encode({"turn": turn_messages(choice, refused)})
 
 
 def partial_blob(choice: ChoiceRead, refused: Sequence[Refused]) -> bytes:

@@ -10,8 +10,8 @@ from typing import Any
 
 from modegate.core.arguments import has_half
 from modegate.core.calls import Gathered
-from modegate.core.dialects.base import ChoiceRead
 from modegate.core.dialects.chat.answer import REASONING_KEYS, check_content
+from modegate.core.dialects.chat.said import LISTS, VALUES, ChatRead
 from modegate.core.dialects.sole import inherits, is_index, second
 from modegate.core.errors import AnswerUnreadable
 
@@ -129,7 +129,7 @@ def _add_arguments(call: Gathered, value: Any) -> None:
         call.odd = "its arguments are neither a string nor an object"
 
 
-def add_texts(choice: ChoiceRead, body: dict[str, Any]) -> None:
+def add_texts(choice: ChatRead, body: dict[str, Any]) -> None:
     """Note the text and the reasoning of a delta or message.
 
     Raises:
@@ -148,3 +148,6 @@ def add_texts(choice: ChoiceRead, body: dict[str, Any]) -> None:
         value = body.get(key)
         if isinstance(value, str) and value:
             choice.say(key, value)
+    for key in (*LISTS, *VALUES):
+        if key in body:
+            choice.note(key, body[key])

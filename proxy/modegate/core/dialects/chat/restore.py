@@ -12,9 +12,11 @@ from typing import Any
 import msgspec
 
 from modegate.core.calls import digest
-from modegate.core.dialects.base import Found
+from modegate.core.dialects.base import Found, Thoughts
+from modegate.core.dialects.chat import history
 from modegate.core.dialects.chat.answer import REASONING_KEYS
 from modegate.core.dialects.chat.request import ChatRequest, calls_of
+from modegate.core.dialects.chat.said import LISTS, behind, plain_call, without_thoughts
 from modegate.core.dialects.texts import grow
 from modegate.core.events import Segment
 from modegate.core.spans import Edit, Span, apply, quote, without_members
@@ -24,16 +26,35 @@ _encode = msgspec.json.encode
 TEXT_KEYS = ("content", *REASONING_KEYS)
 
 
-def restore(request: ChatRequest, found: Found, notices: Mapping[int, Sequence[str]]) -> bytes:
+def restore(
+    request: ChatRequest,
+    found: Found,
+    notices: Mapping[int, Sequence[str]],
+    thoughts: Thoughts = None,
+) -> bytes:
     """Put withheld exchanges and notices back.
 
     `found` gives for a message's index its hops' segments and stored bodies, `notices` the sentences that
     stand at the end of a message.
     """
     edits = [edit for index, texts in notices.items() for edit in _notice(request, index, texts)]
-    for index, (hops, blobs) in found.items():
-        edits += _restore_one(request, index, hops, [msgspec.json.decode(blob) for blob in blobs])
+    for index, (hops, stored) in found.items():
+        blobs = [_in_form(msgspec.json.decode(blob), request, thoughts=thoughts) for blob in stored]
+        edits += _restore_one(request, index, hops, blobs)
     return apply(request.body, edits)
+
+
+def _in_form(blob: dict[str, Any], request: ChatRequest, *, thoughts: Thoughts) -> dict[str, Any]:
+    """Give a stored body with what the model thought, or without."""
+    turn = blob.get("turn", ())
+    if thoughts is not None:
+        turn = history.in_form(turn, thoughts=thoughts)
+    elif not history.shows_thoughts(request):
+        turn = [without_thoughts(one) for one in turn]
+    calls = blob.get("calls", ())
+    if thoughts is False:
+        calls = [(place, plain_call(call)) for place, call in calls]
+    return {**blob, "turn": turn, "calls": calls}
 
 
 def _restore_one(
@@ -41,12 +62,22 @@ def _restore_one(
 ) -> list[Edit]:
     span = request.messages[index]
     message = request.history[index]
-    front = [one for blob in blobs for one in blob.get("turn", ())]
+    front = [one for blob in blobs for one in blob["turn"]]
     kept = _Kept(request, span, message)
+    for key in LISTS:
+        given = message.get(key)
+        parts = [part for one in front for part in one.get(key, ())]
+        if parts and isinstance(given, list):
+            rest = behind(given, parts)
+            if rest is None:
+                front = [_without(one, key) for one in front]
+            else:
+                kept.cut(key, given, rest)
     for key in TEXT_KEYS:
         kind = "text" if key == "content" else key
         earlier = [segment for hop in hops[:-1] for segment in hop if segment.kind == kind]
-        if not earlier:
+        if not earlier or (key != "content" and not message.get(key)):
+            # What a client does not send of a thought does not stand there twice.
             continue
         last = next((segment for segment in hops[-1] if segment.kind == kind), None)
         text = _split(_only_text(message.get(key)) or "", earlier, last)
@@ -55,7 +86,7 @@ def _restore_one(
             front = [_without(one, key) for one in front]
         else:
             kept.keep(key, text)
-    back = kept.insert([call for blob in blobs for call in blob.get("calls", ())])
+    back = kept.insert([call for blob in blobs for call in blob["calls"]])
     answers = [one for blob in blobs for one in blob.get("answers", ())] if back else []
     mine = kept.bytes()
     pieces = [*map(_encode, front), *([mine] if mine else ()), *map(_encode, answers)]
@@ -115,6 +146,19 @@ class _Kept:
             self._edits.append(Edit(*text.value, quote(last)))
         else:
             self._edits.append(Edit(*value, quote(last) if last else b"null"))
+
+    def cut(self, key: str, given: list[Any], rest: list[Any]) -> None:
+        """Leave the end of a list: all but parts of earlier hops, and of one what the last hop said."""
+        value = next(m.value for m in reversed(self._found) if m.key == key)
+        gone = len(given) - len(rest)
+        if not rest:
+            self._drop.add(key)
+            return
+        places = self._request.elements_of(value)
+        if gone:
+            self._edits.append(Edit(places[0].start, places[gone].start, b""))
+        if rest[0] != given[gone]:
+            self._edits.append(Edit(*places[gone], _encode(rest[0])))
 
     def insert(self, withheld: Sequence[tuple[int, dict[str, Any]]]) -> bool:
         """Put withheld calls among those that the client has; tell whether they have a place there."""

@@ -7,8 +7,9 @@ from itertools import takewhile
 from typing import Any
 
 from modegate.core.calls import Gathered, share
-from modegate.core.dialects.base import ChoiceRead, Kind, Part
+from modegate.core.dialects.base import Kind, Part
 from modegate.core.dialects.chat import answer, pieces
+from modegate.core.dialects.chat.said import ChatRead
 from modegate.core.dialects.strict import exactly
 from modegate.core.errors import AnswerUnreadable, UpstreamFailed
 from modegate.core.sse import BLANK, DONE, Frame
@@ -64,7 +65,7 @@ class ChatStreamReader:
         self._legacy: list[Gathered] = []
         self._touched: dict[Gathered, None] = {}
         """Calls, but for legacy ones, in the order in which a piece of them came last."""
-        self.choices: dict[int, ChoiceRead] = {}
+        self.choices: dict[int, ChatRead] = {}
         self.usage: dict[str, Any] | None = None
 
     def read(self, frame: Frame) -> list[Part]:
@@ -95,11 +96,11 @@ class ChatStreamReader:
             # What the client got so far is one answer, and the hop that failed is ours.
             raise UpstreamFailed("the upstream broke off its answer with an error")
         for _, choice in chat.choices:
-            pieces.add_texts(ChoiceRead(), answer.body_of(choice))
+            pieces.add_texts(ChatRead(), answer.body_of(choice))
         return _sole(chat, Kind.ERROR)
 
     def _read_choice(self, frame: ChatFrame, index: int, choice: dict[str, Any], at: int) -> None:
-        read = self.choices.setdefault(index, ChoiceRead())
+        read = self.choices.setdefault(index, ChatRead())
         if len(self.choices) > answer.MAX_CALLS:
             raise AnswerUnreadable(f"the upstream sent over {answer.MAX_CALLS} choices")
         body = answer.body_of(choice)
@@ -123,7 +124,7 @@ class ChatStreamReader:
     def _gather(
         self,
         index: int,
-        read: ChoiceRead,
+        read: ChatRead,
         kind: str,
         piece: dict[str, Any],
         exact: dict[str, Any],
@@ -152,7 +153,7 @@ class ChatStreamReader:
         self._share(call, new=known is None, told=told)
         return call
 
-    def _new(self, read: ChoiceRead, call: Gathered) -> Gathered:
+    def _new(self, read: ChatRead, call: Gathered) -> Gathered:
         self._calls += 1
         if self._calls > answer.MAX_CALLS:
             raise AnswerUnreadable(f"the upstream sent over {answer.MAX_CALLS} calls")

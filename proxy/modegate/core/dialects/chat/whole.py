@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from modegate.core.calls import Gathered
-from modegate.core.dialects.base import ChoiceRead
 from modegate.core.dialects.chat import answer, pieces
+from modegate.core.dialects.chat.said import ChatRead
 from modegate.core.dialects.strict import exactly
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.spans import (
@@ -41,7 +41,7 @@ class ChatWhole:
         """In which everything stands at the same place."""
         usage = self._value.get("usage")
         self.usage: Mapping[str, Any] | None = usage if isinstance(usage, dict) else None
-        self.choices: dict[int, ChoiceRead] = {}
+        self.choices: dict[int, ChatRead] = {}
         self._pieces: list[tuple[int, str, list[Gathered]]] = []
         choices = answer.choices_of(self._value)
         if len(choices) > answer.MAX_CALLS:
@@ -55,7 +55,7 @@ class ChatWhole:
         has = isinstance(choice.get(answer.body_key(choice)), dict)
         if not has and not self.failed:
             raise AnswerUnreadable("the upstream sent a choice without a message")
-        read = self.choices.setdefault(index, ChoiceRead())
+        read = self.choices.setdefault(index, ChatRead())
         body = answer.body_of(choice)
         calls: list[Gathered] = []
         as_it_is = pieces.pieces_of(answer.body_of(exact))
@@ -74,7 +74,7 @@ class ChatWhole:
     def write(
         self,
         *,
-        before: Sequence[ChoiceRead],
+        before: Sequence[ChatRead],
         closing: Mapping[int, str],
         stop: frozenset[int],
         usage: Sequence[Mapping[str, Any]],
@@ -187,7 +187,7 @@ class ChatWhole:
         return [Edit(*span, b"[" + parts + b"]")]
 
 
-def _texts(before: Sequence[ChoiceRead]) -> dict[str, str]:
+def _texts(before: Sequence[ChatRead]) -> dict[str, str]:
     """Give what earlier hops said by kind of text: reasoning runs on, texts are joined."""
     kinds = dict.fromkeys(kind for choice in before for kind in choice.texts if kind != "text")
     found = {kind: "".join(choice.text(kind) for choice in before) for kind in kinds}

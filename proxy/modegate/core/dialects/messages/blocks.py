@@ -53,6 +53,7 @@ _CALL_MEMBERS = frozenset({"type", "id", "name", "input"})
 _CALL = _CALL_MEMBERS | {"toolset_name"}
 _OWN = _CALL | {"server_name", "tool_use_id", "content"}
 _BAD_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+_TWO = 2
 _encode = msgspec.json.encode
 
 
@@ -87,6 +88,11 @@ class Block:
         """What the provider signed it with; empty where it is not signed, or more than once."""
         return self.signatures[0] if len(self.signatures) == 1 else ""
 
+    @property
+    def signed(self) -> bool:
+        """Whether its provider can tell that it is as it was."""
+        return self.kind != THINKING or bool(self.signature)
+
     def sign(self, signature: str) -> None:
         """Note a signature; more than two tell no more than two."""
         self.signatures = [*self.signatures[:1], signature]
@@ -98,11 +104,11 @@ class Block:
 
     @property
     def repeatable(self) -> bool:
-        """Whether it can be told to the model again: providers refuse empty text and unsigned thinking."""
+        """Whether it can be told to the model again: providers refuse empty text and cut thinking."""
         if self.kind == TEXT:
             return bool(self.said.strip())
         if self.kind == THINKING:
-            return self.closed and bool(self.signature) and not self.strange
+            return self.closed and len(self.signatures) < _TWO and not self.strange
         return not self.strange
 
     def encoded(self) -> bytes:
@@ -117,7 +123,9 @@ class Block:
             if self.citations:
                 value["citations"] = [*(value.get("citations") or ()), *self.citations]
         elif self.kind == THINKING:
-            value |= {"thinking": self.said, "signature": self.signature}
+            value["thinking"] = self.said
+            if self.signatures or "signature" in value:
+                value["signature"] = self.signature
         elif self.kind == "compaction" and self.pieces:
             value["content"] = self.said
         return _encode(value)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from modegate.core.dialects.base import Assembled, Found, Item, Refused, Spoken
+from modegate.core.dialects.base import (
+    Assembled,
+    Found,
+    Item,
+    Refused,
+    Spoken,
+    Thoughts,
+)
 from modegate.core.dialects.messages import binding, edit, history, restore, spoken
 from modegate.core.dialects.messages.blocks import TEXT, Block, MessageRead
 from modegate.core.dialects.messages.request import MessagesRequest
@@ -43,10 +50,14 @@ class MessagesDialect:
         return edit.assemble(request, standing, section)
 
     def extend(
-        self, request: MessagesRequest, choice: MessageRead, refused: Sequence[Refused]
+        self,
+        request: MessagesRequest,
+        choice: MessageRead,
+        refused: Sequence[Refused],
+        thoughts: Thoughts,
     ) -> bytes:
         """Give the next hop's request: this one, the model's turn, our answers to its calls."""
-        return history.extend(request, choice, refused)
+        return history.extend(request, choice, refused, thoughts)
 
     def turn_blob(self, choice: MessageRead, refused: Sequence[Refused]) -> bytes:
         """Give the stored body of a hop of which every call was refused."""
@@ -74,9 +85,16 @@ class MessagesDialect:
         return MessageRead(blocks=[*(out.shown() if out else ()), end])
 
     def restore(
-        self, request: MessagesRequest, found: Found, notices: Mapping[int, Sequence[str]]
+        self,
+        request: MessagesRequest,
+        found: Found,
+        notices: Mapping[int, Sequence[str]],
+        thoughts: Thoughts,
     ) -> bytes:
-        """Put withheld exchanges back, and notices into the messages with these indices."""
+        """Put withheld exchanges back, and notices into the messages with these indices.
+
+        Thinking in front of them is the agent's own, and stays as the agent sends it.
+        """
         return restore.restore(request, found, notices)
 
     def newest_is_user(self, request: MessagesRequest) -> bool:

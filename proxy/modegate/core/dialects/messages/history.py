@@ -6,17 +6,19 @@ move `cache_control`, write a call's arguments in their own way. A key holds wha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from modegate.core.calls import Gathered, arguments_hash, digest
-from modegate.core.dialects.base import Item, Refused
+from modegate.core.dialects.base import Item, Refused, Thoughts
 from modegate.core.dialects.messages.blocks import (
     CALL,
     TEXT,
+    THINKING,
+    Block,
     MessageRead,
     mark,
     refused_block,
@@ -33,14 +35,43 @@ _encode = msgspec.json.encode
 RESULT = "tool_result"
 
 
-def extend(request: MessagesRequest, read: MessageRead, refused: Sequence[Refused]) -> bytes:
+_THOUGHTS = frozenset({THINKING, "redacted_thinking"})
+
+
+def _takes_unsigned(request: MessagesRequest, read: MessageRead) -> bool:
+    """Tell whether thinking goes back that bears no signature.
+
+    Some providers want it with the call that it led to (Kimi, DeepSeek). One that signs thinking refuses it,
+    and so may one whose agent sends none of it.
+    """
+    if any(block.kind in _THOUGHTS and block.signed for block in read.blocks):
+        return False
+    turns = [one for one in request.history if one.get("role") == "assistant"]
+    shown = [one for turn in turns for one in blocks_of(turn) if one.get("type") in _THOUGHTS]
+    if any(one.get("signature") or one.get("data") for one in shown):
+        return False
+    return bool(shown) or not turns
+
+
+def _thought_back(
+    request: MessagesRequest, read: MessageRead, thoughts: Thoughts
+) -> Callable[[Block], bool]:
+    """Give what tells whether a block of thinking is told to the model again."""
+    unsigned = _takes_unsigned(request, read) if thoughts is None else thoughts
+    return lambda block: unsigned or (thoughts is None and block.signed)
+
+
+def extend(
+    request: MessagesRequest, read: MessageRead, refused: Sequence[Refused], thoughts: Thoughts
+) -> bytes:
     """Give the next hop's request: this one, the model's turn, our answers to its calls."""
     by_call = {id(one.call): one for one in told(refused)}
     content: list[Any] = []
+    back = _thought_back(request, read, thoughts)
     for block in read.blocks:
         if block.kind == CALL and (one := by_call.get(id(block.call))) is not None:
             content.append(refused_block(one))
-        elif block.shown and block.repeatable:
+        elif block.shown and block.repeatable and (block.kind not in _THOUGHTS or back(block)):
             content.append(msgspec.Raw(block.encoded()))
     turn = (
         {"role": "assistant", "content": content},

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from modegate.core.dialects.base import Assembled, Found, Item, Refused, Spoken
+from modegate.core.dialects.base import (
+    Assembled,
+    Found,
+    Item,
+    Refused,
+    Spoken,
+    Thoughts,
+)
 from modegate.core.dialects.responses import edit, history, kept, restore, spoken
 from modegate.core.dialects.responses.request import ResponsesRequest
 from modegate.core.dialects.responses.said import ResponsesRead
@@ -32,10 +39,14 @@ class ResponsesDialect:
         return edit.assemble(request, standing, section)
 
     def extend(
-        self, request: ResponsesRequest, choice: ResponsesRead, refused: Sequence[Refused]
+        self,
+        request: ResponsesRequest,
+        choice: ResponsesRead,
+        refused: Sequence[Refused],
+        thoughts: Thoughts,
     ) -> bytes:
         """Give the next hop's request: this one, the model's turn, our answers to its calls."""
-        return history.extend(request, choice, refused)
+        return history.extend(request, choice, refused, thoughts)
 
     def turn_blob(self, choice: ResponsesRead, refused: Sequence[Refused]) -> bytes:
         """Give the stored body of a hop of which every call was refused."""
@@ -62,9 +73,16 @@ class ResponsesDialect:
         return history.last_said(out, closing)
 
     def restore(
-        self, request: ResponsesRequest, found: Found, notices: Mapping[int, Sequence[str]]
+        self,
+        request: ResponsesRequest,
+        found: Found,
+        notices: Mapping[int, Sequence[str]],
+        thoughts: Thoughts,
     ) -> bytes:
-        """Put withheld exchanges back, and notices behind the items with these indices."""
+        """Put withheld exchanges back, and notices behind the items with these indices.
+
+        Reasoning in front of them is the agent's own, and stays as the agent sends it.
+        """
         return restore.restore(request, found, notices)
 
     def kept(self, request: ResponsesRequest) -> Kept | None:

@@ -15,7 +15,7 @@ import msgspec
 
 from modegate.core.arguments import parse_arguments
 from modegate.core.calls import Gathered, arguments_hash, digest
-from modegate.core.dialects.base import Item, Refused
+from modegate.core.dialects.base import Item, Refused, Thoughts
 from modegate.core.dialects.responses.answer import CLIENT_RUNS
 from modegate.core.dialects.responses.edit import extend as extended
 from modegate.core.dialects.responses.items import ItemCall, arguments_of, ran
@@ -31,7 +31,30 @@ _encode = msgspec.json.encode
 _ALSO_ANSWERS = frozenset({"reasoning", "mcp_list_tools", "mcp_approval_request", "program"})
 
 
-def extend(request: ResponsesRequest, choice: ResponsesRead, refused: Sequence[Refused]) -> bytes:
+def shows_thoughts(request: ResponsesRequest) -> Thoughts:
+    """Tell whether the agent sends readable reasoning back; None where it has sent no answer yet."""
+    turns = [item for item in request.history if is_answer(item)]
+    if not turns:
+        return None
+    return any(kind_of(item) == "reasoning" and item.get("content") for item in turns)
+
+
+def _goes_back(out: Out, request: ResponsesRequest, thoughts: Thoughts, *, kept: bool) -> bool:
+    """Tell whether an item is told to the model again.
+
+    Reasoning that its provider looks for by its id is with the provider or nowhere. What is sealed, and what
+    can be read, can be sent anywhere.
+    """
+    if not (out.shown and out.raw):
+        return False
+    if out.type != "reasoning" or thoughts is not None:
+        return out.type != "reasoning" or (thoughts is True and (kept or out.sealed or out.open))
+    return kept or out.sealed or (out.open and shows_thoughts(request) is not False)
+
+
+def extend(
+    request: ResponsesRequest, choice: ResponsesRead, refused: Sequence[Refused], thoughts: Thoughts
+) -> bytes:
     """Give the next hop's request.
 
     Where the provider holds the answer, only ours go, chained to it; else all of its items go too.
@@ -41,13 +64,13 @@ def extend(request: ResponsesRequest, choice: ResponsesRead, refused: Sequence[R
     # What stood in text is answered by words, which come behind the results.
     refused = sorted(refused, key=lambda one: one.call.text)
     by_call = {id(one.call): one for one in refused}
-    sealed_only = request.value("store") is False or not choice.stored
+    kept = request.value("store") is not False and choice.stored
     items: list[bytes] = []
     for out in choice.outs:
         one = by_call.get(id(out.call))
         if one is not None:
             items.append(call_bytes(out, one))
-        elif out.shown and out.raw and (out.type != "reasoning" or out.sealed or not sealed_only):
+        elif _goes_back(out, request, thoughts, kept=kept):
             items.append(out.raw)
     return extended(
         request, b",".join([*items, *(_encode(answer_json(one, one.id)) for one in refused)])

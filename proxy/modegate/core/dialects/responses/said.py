@@ -36,6 +36,8 @@ class Out:
     ended: bool = False
     sealed: bool = False
     """It holds reasoning that only the provider can read, and that can be sent back anywhere."""
+    open: bool = False
+    """It holds reasoning that anybody can read, and not only a summary."""
 
     @property
     def text(self) -> str:
@@ -122,6 +124,7 @@ class ResponsesRead(ChoiceRead):
                 out.pieces = [said] if self.size <= MAX_TEXT else []
         elif out.type == "reasoning":
             out.sealed = bool(item.get("encrypted_content"))
+            out.open = bool(item.get("content"))
             out.seal = seal_of(item)
 
 

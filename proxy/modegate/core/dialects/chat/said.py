@@ -1,0 +1,174 @@
+"""What a choice of chat completions has said, with what its provider wants back beside text and calls.
+
+Providers put what a model thought into fields of their own, some in several at once. Some refuse each later
+request in which a call stands without it (DeepSeek, Kimi, Gemini's signatures), others make worse answers
+(MiniMax), others refuse the fields (Mistral, Groq, older DeepSeek): see `docs/operations.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from modegate.core.dialects.base import MAX_TEXT, ChoiceRead
+from modegate.core.dialects.chat.answer import REASONING_KEYS
+
+LISTS = ("reasoning_details", "thinking_blocks")
+"""Lists of parts: OpenRouter's and MiniMax's; litellm's."""
+
+VALUES = ("reasoning_opaque", "extra_content", "provider_specific_fields")
+"""What only the provider can read: GitHub Copilot's, Gemini's, litellm's."""
+
+THOUGHTS = (*REASONING_KEYS, *LISTS, *VALUES)
+"""Fields of a message that hold what its model thought."""
+
+CALL = frozenset({"id", "type", "function", "custom"})
+"""The members that every call of the history has; what is beside them is its provider's."""
+
+_TEXTS = ("text", "summary", "data", "thinking")
+"""Where a part of a list has its text."""
+_PIECE = frozenset({"thought"})
+"""What is said of one piece of an answer alone: that its text is a thought (Gemini)."""
+_SURE = 8
+"""Characters: a longer text that comes again at the front of a piece is all so far (MiniMax)."""
+
+
+@dataclass(slots=True)
+class ChatRead(ChoiceRead):
+    """What one choice of a hop has said so far."""
+
+    more: dict[str, Any] = field(default_factory=dict)
+    """What is no text of `LISTS` and `VALUES`, put together from its pieces."""
+    kept: int = 0
+    """Bytes of that."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether all that was said is kept, so that it can be told to the model again."""
+        return self.size <= MAX_TEXT and self.kept <= MAX_TEXT
+
+    def note(self, key: str, value: Any) -> None:
+        """Take what stands under a key of `LISTS` or `VALUES`, or a piece of it."""
+        if value in (None, "", [], {}):
+            return
+        self.kept += len(msgspec.json.encode(value))
+        if self.kept > MAX_TEXT:
+            return
+        if key in LISTS:
+            if isinstance(value, list):
+                parts = self.more.setdefault(key, [])
+                for part in value:
+                    _join(parts, part)
+        else:
+            merged = _merged(self.more.get(key), value)
+            self.more |= {key: merged} if merged else {}
+
+    def thoughts(self) -> dict[str, Any]:
+        """Give the fields of the message, as they came."""
+        texts = {key: self.text(key) for key in REASONING_KEYS if self.text(key)}
+        return texts | self.more
+
+
+def _merged(old: Any, new: Any) -> Any:
+    if not isinstance(new, dict):
+        return new
+    kept = old if isinstance(old, dict) else {}
+    found = {key: _merged(kept.get(key), value) for key, value in new.items() if key not in _PIECE}
+    return kept | {key: value for key, value in found.items() if value != {}}
+
+
+def _join(parts: list[Any], piece: Any) -> None:
+    """Join a piece to the part of a list that it goes on with, or begin another."""
+    last = parts[-1] if parts else None
+    if not (isinstance(piece, dict) and isinstance(last, dict) and _goes_on(last, piece)):
+        parts.append(piece)
+        return
+    joined = dict(last)
+    for key, value in piece.items():
+        old = joined.get(key)
+        if key in _TEXTS and isinstance(old, str) and isinstance(value, str):
+            again = len(old) > _SURE and value.startswith(old)
+            joined[key] = value if again else old + value
+        elif value is not None and not (value == "" and old):
+            joined[key] = value
+    parts[-1] = joined
+
+
+def _goes_on(last: dict[str, Any], piece: dict[str, Any]) -> bool:
+    if piece.get("type") != last.get("type"):
+        return False
+    if "index" in piece or "index" in last:
+        return bool(piece.get("index") == last.get("index"))
+    # A signature ends a part that has no number.
+    return not last.get("signature") and any(
+        key in piece for key in ("text", "thinking", "summary")
+    )
+
+
+def text_of(part: Any) -> str:
+    """Give the text of a part of a list, by which it is known again."""
+    if not isinstance(part, dict):
+        return ""
+    texts = (part.get(key) for key in _TEXTS)
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def behind(parts: list[Any], earlier: Iterable[Any]) -> list[Any] | None:
+    """Give what stands behind the parts of earlier hops; None where these stand elsewhere than in front.
+
+    Where they do not stand there at all, the client was given the last hop's alone. Clients put pieces
+    together in their own way, and some go by numbers that each hop begins anew.
+    """
+    front = list(earlier)
+    gone = "".join(map(text_of, front))
+    signed = {part.get("signature") for part in front if isinstance(part, dict)} - {None, ""}
+    if gone not in "".join(map(text_of, parts)):
+        return parts
+    at = 0
+    while gone and at < len(parts):
+        text = text_of(parts[at])
+        if not gone.startswith(text):
+            rest = _cut(parts[at], len(gone)) if text.startswith(gone) else None
+            return None if rest is None else [rest, *parts[at + 1 :]]
+        gone = gone[len(text) :]
+        at += 1
+    while at < len(parts) and not text_of(parts[at]) and _signature(parts[at]) in signed:
+        at += 1  # the end of a part, as a client has it that joins no pieces
+    return None if gone else parts[at:]
+
+
+def _signature(part: Any) -> Any:
+    return part.get("signature") if isinstance(part, dict) else None
+
+
+def _cut(part: dict[str, Any], size: int) -> dict[str, Any] | None:
+    found = [key for key in _TEXTS if isinstance(part.get(key), str) and part[key]]
+    return {**part, found[0]: part[found[0]][size:]} if len(found) == 1 else None
+
+
+def without_thoughts(message: dict[str, Any]) -> dict[str, Any]:
+    """Give a message of the history without what its model thought."""
+    return {key: value for key, value in message.items() if key not in THOUGHTS}
+
+
+def plain_call(call: dict[str, Any]) -> dict[str, Any]:
+    """Give a call of the history without what is its provider's alone."""
+    return {key: value for key, value in call.items() if key in CALL}
+
+
+def plain(message: dict[str, Any]) -> dict[str, Any]:
+    """Give a message as any provider takes it."""
+    bare = without_thoughts(message)
+    calls = bare.get("tool_calls")
+    return bare | {"tool_calls": [plain_call(call) for call in calls]} if calls else bare
+
+
+def wanted(message: dict[str, Any]) -> dict[str, Any]:
+    """Give a turn with calls for a provider that wants thoughts in each: empty ones, if there are none."""
+    calls = message.get("tool_calls") or message.get("function_call")
+    if message["role"] != "assistant" or not calls or any(key in message for key in THOUGHTS):
+        return message
+    return {**message, REASONING_KEYS[0]: ""}

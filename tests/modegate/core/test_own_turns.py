@@ -1,0 +1,332 @@
+"""What a model said goes back as its provider gave it: in the next hop, and where it is put back later."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from support import message_frames as frames
+from support import messages, responses
+from support.playbook import (
+    JSON,
+    Cut,
+    Got,
+    Reply,
+    Session,
+    answer,
+    bytewise,
+    call,
+    chunk,
+    request,
+    said,
+    stream,
+    text,
+    tool_call,
+    whole,
+)
+
+Json = dict[str, Any]
+USER: Json = {"role": "user", "content": "rename foo"}
+AGAIN: Json = {"role": "user", "content": "and now?"}
+CUTS = pytest.mark.parametrize("cut", [whole, bytewise], ids=["whole", "bytewise"])
+
+SIGNED: Json = {
+    "google": {"thought_signature": "c2ln"},
+}
+DETAILS = [
+    {"type": "reasoning.text", "text": "First. ", "format": "anthropic", "index": 0},
+    {"type": "reasoning.text", "signature": "s1", "format": "anthropic", "index": 0},
+    {"type": "reasoning.encrypted", "data": "abc", "id": "r1", "index": 1},
+]
+JOINED = [
+    {
+        "type": "reasoning.text",
+        "text": "First. ",
+        "format": "anthropic",
+        "index": 0,
+        "signature": "s1",
+    },
+    DETAILS[2],
+]
+
+FIELDS: dict[str, tuple[list[Json], Json]] = {
+    "reasoning_content": (
+        [{"reasoning_content": "Hm"}, {"reasoning_content": "."}],
+        {"reasoning_content": "Hm."},
+    ),
+    "reasoning": ([{"reasoning": "Hm."}], {"reasoning": "Hm."}),
+    "both": (
+        [{"reasoning": "Hm.", "reasoning_content": "Hm."}],
+        {"reasoning": "Hm.", "reasoning_content": "Hm."},
+    ),
+    "copilot": (
+        [{"reasoning_text": "Hm"}, {"reasoning_text": ".", "reasoning_opaque": "xx"}],
+        {"reasoning_text": "Hm.", "reasoning_opaque": "xx"},
+    ),
+    "openrouter": (
+        [{"reasoning": "First. ", "reasoning_details": [one]} for one in DETAILS],
+        {"reasoning": "First. " * 3, "reasoning_details": JOINED},
+    ),
+    "minimax tells all so far": (
+        [
+            {"reasoning_details": [{"type": "reasoning.text", "index": 0, "text": said_}]}
+            for said_ in ("I think that", "I think that I write")
+        ],
+        {
+            "reasoning_details": [
+                {"type": "reasoning.text", "index": 0, "text": "I think that I write"}
+            ]
+        },
+    ),
+    "litellm": (
+        [
+            {"thinking_blocks": [{"type": "thinking", "thinking": "H", "signature": ""}]},
+            {"thinking_blocks": [{"type": "thinking", "thinking": "m", "signature": "s"}]},
+            {"thinking_blocks": [{"type": "redacted_thinking", "data": "d"}]},
+        ],
+        {
+            "thinking_blocks": [
+                {"type": "thinking", "thinking": "Hm", "signature": "s"},
+                {"type": "redacted_thinking", "data": "d"},
+            ]
+        },
+    ),
+    "gemini": (
+        [{"extra_content": {"google": {"thought": True}}}, {"extra_content": SIGNED}],
+        {"extra_content": SIGNED},
+    ),
+    "nothing in it": ([{"reasoning_content": "", "reasoning_details": []}], {}),
+}
+
+
+def ask(*history: Json, **more: Any) -> Json:
+    """Give a request of chat completions with this history."""
+    return request("read", "write", messages=[USER, *history], stream=True, **more)
+
+
+@CUTS
+@pytest.mark.parametrize(("deltas", "wanted"), FIELDS.values(), ids=FIELDS)
+def test_n014_in_chat_the_next_hop_has_what_the_model_thought(
+    deltas: list[Json], wanted: Json, cut: Cut
+) -> None:
+    """In each field in which it came, put together as clients do it."""
+    first = stream(*map(chunk, deltas), text("I write."), call("write"))
+    got = Session().step(ask(), [first, said()], cut=cut)
+    turn = got.upstream["messages"][2]
+    assert {key: value for key, value in turn.items() if key not in ("role", "tool_calls")} == {
+        "content": "I write.",
+        **wanted,
+    }
+
+
+@pytest.mark.parametrize(("_", "fields"), FIELDS.values(), ids=FIELDS)
+def test_n014_so_has_a_whole_answer(_: list[Json], fields: Json) -> None:
+    first = answer({**fields, "tool_calls": [tool_call("write")]})
+    got = Session().step({**ask(), "stream": False}, [first, answer({"content": "ok"}, "stop")])
+    turn = got.upstream["messages"][2]
+    assert {key: turn.get(key) for key in fields} == fields
+
+
+THOUGHT = stream(chunk({"reasoning_content": "Hm."}), call("write"))
+HISTORIES: dict[str, tuple[list[Json], bool]] = {
+    "none yet": ([], True),
+    "sends it": ([{"role": "assistant", "content": "x", "reasoning_content": "y"}, AGAIN], True),
+    "sends another": (
+        [{"role": "assistant", "content": "x", "reasoning_details": [1]}, AGAIN],
+        True,
+    ),
+    "empty": ([{"role": "assistant", "content": "x", "reasoning_content": ""}, AGAIN], True),
+    "null": ([{"role": "assistant", "content": "x", "reasoning_content": None}, AGAIN], False),
+    "keeps it": ([{"role": "assistant", "content": "x"}, AGAIN], False),
+}
+
+
+@pytest.mark.parametrize(("history", "goes"), HISTORIES.values(), ids=HISTORIES)
+def test_what_the_client_does_decides(history: list[Json], goes: bool) -> None:
+    """Where it has sent no turn of its model yet, all goes."""
+    got = Session().step(ask(*history), [THOUGHT, said()])
+    assert ("reasoning_content" in got.upstream["messages"][-2]) is goes
+
+
+# Putting back: what a client has of two hops is split again.
+
+
+def lived(first: list[Json], second: list[Json]) -> Session:
+    """Live through a step of two hops that thought."""
+    one = Session()
+    hops = [
+        stream(*map(chunk, first), call("write", id_="call_of_write")),
+        stream(*map(chunk, second), text("Done."), finish="stop"),
+    ]
+    one.step(ask(), hops)
+    return one
+
+
+def put_back(one: Session, **fields: Any) -> list[Json]:
+    """Give what the model finds of the step once the client sends its message with these fields."""
+    got = one.step(ask({"role": "assistant", "content": "Done.", **fields}, AGAIN), [said()])
+    found: list[Json] = got.upstream["messages"][2:-1]
+    return found
+
+
+def part(said_: str, index: int = 0, **more: Any) -> Json:
+    """Give a part of reasoning as OpenRouter writes it."""
+    return {"type": "reasoning.text", "text": said_, "index": index, **more}
+
+
+FIRST = [{"reasoning_details": [part("One. ")]}, {"reasoning_details": [part("", signature="s1")]}]
+SECOND = [{"reasoning_details": [part("Two. ")]}, {"reasoning_details": [part("", signature="s2")]}]
+KEPT: dict[str, list[Json]] = {
+    "pieces": [part("One. "), part("", signature="s1"), part("Two. "), part("", signature="s2")],
+    "joined": [part("One. ", signature="s1"), part("Two. ", signature="s2")],
+    "by number": [part("One. Two. ", signature="s2")],
+    "the last hop's": [part("Two. ", signature="s2")],
+}
+
+
+@pytest.mark.parametrize("kept", KEPT.values(), ids=KEPT)
+def test_details_go_back_to_their_hops(kept: list[Json]) -> None:
+    """However the client has put them together."""
+    turn, _, last = put_back(lived(FIRST, SECOND), reasoning_details=kept)
+    assert turn["reasoning_details"] == [part("One. ", signature="s1")]
+    assert "".join(one["text"] for one in last["reasoning_details"]) == "Two. "
+    assert last["reasoning_details"][-1]["signature"] == "s2"
+
+
+def test_details_that_were_changed_stay_the_clients() -> None:
+    """And stand there once."""
+    kept = [part("Well. "), part("One. "), part("Two. ")]
+    turn, _, last = put_back(lived(FIRST, SECOND), reasoning_details=kept)
+    assert "reasoning_details" not in turn
+    assert last["reasoning_details"] == kept
+
+
+def test_a_hop_that_thought_alone_has_its_thoughts() -> None:
+    """The client's message then is without, but its others show that it sends them."""
+    one = lived([{"reasoning_content": "Hm."}], [])
+    more = {"role": "assistant", "content": "x", "reasoning_content": "y"}
+    history = [{"role": "assistant", "content": "Done."}, AGAIN, more, AGAIN]
+    got = one.step(ask(*history), [said()])
+    assert got.upstream["messages"][2]["reasoning_content"] == "Hm."
+    got = one.step(ask(*history[:2]), [said()])
+    assert "reasoning_content" not in got.upstream["messages"][2]
+
+
+def test_details_all_of_earlier_hops_leave_nothing() -> None:
+    turn, _, last = put_back(lived(FIRST, []), reasoning_details=[part("One. ", signature="s1")])
+    assert turn["reasoning_details"] == [part("One. ", signature="s1")]
+    assert "reasoning_details" not in last
+
+
+def test_more_than_can_be_kept_is_not_told_again() -> None:
+    """Then no other hop follows, as of any answer that is too long."""
+    long = [{"reasoning_details": [part("x" * 100_000, index=at)]} for at in range(3)]
+    got = Session().step(ask(), [stream(*map(chunk, long), call("write")), said()])
+    assert len(got.requests) == 1
+    assert b"[modegate]" in got.body
+
+
+# Messages: thinking that bears no signature.
+
+
+def unsigned(at: int, words: str, block: Json) -> bytes:
+    return (
+        frames.start(at, {"type": "thinking", "thinking": "", **block})
+        + frames.delta(at, "thinking_delta", thinking=words)
+        + frames.stop(at)
+    )
+
+
+def thinks(*history: Json) -> Json:
+    """Give a request of Messages with thinking on."""
+    return messages.request(
+        "read",
+        "write",
+        messages=[USER, *history],
+        thinking={"type": "enabled", "budget_tokens": 1024},
+    )
+
+
+@CUTS
+@pytest.mark.parametrize(
+    "block", [{}, {"signature": ""}, {"signature": "s"}], ids=["none", "empty", "signed"]
+)
+@pytest.mark.parametrize("shown", [False, True], ids=["first", "in the history"])
+@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "one body"])
+def test_n014_thinking_goes_back_as_it_came(
+    block: Json, shown: bool, cut: Cut, streamed: bool
+) -> None:
+    """Kimi and DeepSeek want it with the call, though it bears no signature."""
+    thought = {"type": "thinking", "thinking": "Hm.", **block}
+    turn = {"role": "assistant", "content": [thought, {"type": "text", "text": "x"}]}
+    history = [turn, AGAIN] if shown else []
+    first: bytes | Reply = frames.stream(unsigned(0, "Hm.", block), frames.use(1, "write"))
+    last: bytes | Reply = frames.said("fine")
+    if not streamed:
+        first = frames.whole(thought, frames.call("write"))
+        last = frames.whole({"type": "text", "text": "fine"}, reason="end_turn")
+
+    def strict(body: bytes) -> Reply:
+        sent = json.loads(body)["messages"][-2]["content"]
+        good = [one["type"] for one in sent] == ["thinking", "tool_use"] and sent[0] == thought
+        if not good:
+            return Reply(b'{"type":"error","error":{"message":"thinking"}}', list(JSON), 400)
+        return last if isinstance(last, Reply) else Reply(last)
+
+    got = frames.session().step(thinks(*history), [first, strict], cut=cut)
+    assert b"fine" in got.body
+    assert len(got.requests) == 2
+
+
+WITHOUT: dict[str, list[Json]] = {
+    "an agent that sends none": [{"role": "assistant", "content": "x"}, AGAIN],
+    "a provider that signs": [
+        {
+            "role": "assistant",
+            "content": [{"type": "thinking", "thinking": "a", "signature": "s"}],
+        },
+        AGAIN,
+    ],
+}
+
+
+@pytest.mark.parametrize("history", WITHOUT.values(), ids=WITHOUT)
+def test_thinking_without_a_signature_stays_away_from(history: list[Json]) -> None:
+    first = frames.stream(unsigned(0, "Hm.", {"signature": ""}), frames.use(1, "write"))
+    got = frames.session().step(thinks(*history), [first, frames.said()])
+    assert [one["type"] for one in got.upstream["messages"][-2]["content"]] == ["tool_use"]
+
+
+# Responses: reasoning that anybody can read (vLLM, llama.cpp, LM Studio).
+
+
+def open_reasoning(name: str = "rs_1") -> Json:
+    content = [{"type": "reasoning_text", "text": "hm"}]
+    return {"type": "reasoning", "id": name, "summary": [], "content": content}
+
+
+OUTS: dict[str, tuple[Json, list[Json], bool]] = {
+    "readable": (open_reasoning(), [], True),
+    "sealed": (responses.reasoning(), [], True),
+    "a summary": (responses.reasoning(sealed=False), [], False),
+    "readable, sent before": (open_reasoning(), [open_reasoning("rs_0"), AGAIN], True),
+    "readable, kept by the agent": (open_reasoning(), [responses.message("x"), AGAIN], False),
+    "sealed, kept by the agent": (responses.reasoning(), [responses.message("x"), AGAIN], True),
+}
+
+
+@pytest.mark.parametrize(("item", "history", "goes"), OUTS.values(), ids=OUTS)
+@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "one body"])
+def test_reasoning_items_go_back(
+    item: Json, history: list[Json], goes: bool, streamed: bool
+) -> None:
+    """As they came, where the provider needs no id of its own to find them."""
+    one = responses.session()
+    make: Callable[..., bytes | Reply] = responses.answer if streamed else responses.whole
+    hops = [make(item, responses.call("write", at=2)), make(responses.message("fine"))]
+    body = responses.request("read", "write", history=[USER, *history], stream=streamed)
+    got: Got = one.step(body, hops)
+    assert (item in got.upstream["input"]) is goes
