@@ -77,6 +77,8 @@ class View:
     peer: Peer
     level: Level
     now_ms: int
+    asks: bool = True
+    """Whether its person can be asked now."""
 
     @property
     def session(self) -> SessionId:
@@ -152,7 +154,7 @@ def _questions(
         else:
             out += _over(name, before, view)
     for name, one in is_open.items():
-        if name not in asked:
+        if name not in asked and view.asks:
             asked[name], about = _ask(one, view, new_rpc)
             out += about
     return asked, out
@@ -165,9 +167,11 @@ def _open(approval: Approval, now_ms: int) -> bool:
 def _ask(approval: Approval, view: View, new_rpc: Callable[[], str]) -> tuple[Asked, list[Out]]:
     call = render.tool_call(approval)
     out = [Out(render.pending(view.session, call))]
-    may = offered(approval.asked, view.level)
+    may = offered(approval.asked, view.level, one_way=view.peer.one_line)
     if not may:
         return Asked(None, (), approval.asked.expires), out
+    if view.peer.one_line:
+        out.append(Out(render.said(view.session, render.question(approval, may))))
     rpc = new_rpc()
     request = render.permission(rpc, view.session, call, render.choices(may))
     out.append(Out(request, asks=approval.asked.id))
@@ -192,6 +196,6 @@ def replied(shown: Shown, name: str) -> Shown:
     return replace(shown, asked={**shown.asked, name: replace(before, rpc=None)})
 
 
-def forget(shown: Shown, name: str) -> Shown:
-    """Forget that a question was asked, so that it is asked again."""
-    return replace(shown, asked={one: a for one, a in shown.asked.items() if one != name})
+def forget(shown: Shown, *names: str) -> Shown:
+    """Forget that questions were asked, so that they are asked again."""
+    return replace(shown, asked={one: a for one, a in shown.asked.items() if one not in names})

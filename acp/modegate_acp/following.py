@@ -21,6 +21,7 @@ from modegate_acp import render
 from modegate_acp.attachment import News, Out, Shown, View, begin, catch_up, forget, replied
 from modegate_acp.outbox import Outbox
 from modegate_acp.permissions import Abstained, Chosen, outcome
+from modegate_acp.prompts import Prompts
 from modegate_acp.protocol import INVALID_REQUEST, Message, Reply, RpcError
 from modegate_acp.quirks import Peer
 from modegate_acp.replies import Replies
@@ -109,6 +110,9 @@ class Following:
         self.replies = Replies(self.send, shared.clock.new_id)
         self._telling: dict[str, asyncio.Task[None]] = {}
         """For each question that its person is shown: the log is being told so, or has been."""
+        self._prompts = Prompts()
+        self._deciding: set[str] = set()
+        """Questions of which an answer is on its way to the log."""
 
     def __contains__(self, session: SessionId) -> bool:
         """Tell whether it follows a session."""
@@ -221,7 +225,8 @@ class Following:
 
     def _view(self, news: News) -> View:
         level = self._viewer.level or Level.OBSERVE
-        return View(news, self._peer, level, self._shared.clock.now_ms())
+        asks = self._asks(news.session)
+        return View(news, self._peer, level, self._shared.clock.now_ms(), asks)
 
     def _refresh(self, session: SessionId) -> None:
         news, before = self._newest.get(session), self._shown.get(session)
@@ -243,8 +248,47 @@ class Following:
         changed = (before.mode_seq, before.held.by) != (now.mode_seq, now.held.by)
         if changed and before.mode_seq != _NOTHING.mode_seq:
             self.replies.outdate(session)
+        self._prompts.moved(session)
 
     # What is asked.
+
+    def _asks(self, session: SessionId) -> bool:
+        """Tell whether its person sees a question that is put now."""
+        return self._peer.any_time or session in self._prompts
+
+    async def ask_within_prompt(self, session: SessionId) -> None:
+        """Put what is open to a person who sees it only while a prompt runs, and wait until it is over.
+
+        What was dismissed in an earlier prompt is put again. A client that is asked at any time has been.
+        """
+        if self._peer.any_time or session not in self._shown:
+            return
+        key, folds = self._viewer.key(session), self._shared.folds
+        try:
+            with self._prompts.one(session) as moved:
+                state = await folds.state(key)
+                held = await held_by(folds, key, state)
+                shown = self._shown.get(session, _NOTHING)
+                again = (
+                    name
+                    for name, asked in shown.asked.items()
+                    if asked.rpc is None and asked.offered and name not in self._deciding
+                )
+                self._shown[session] = forget(shown, *again)
+                self.catch_up(session, state, held)
+                while self._waits(session):
+                    moved.clear()
+                    await moved.wait()
+        finally:
+            if session not in self._prompts:
+                for name in self._withdraw(session):
+                    self._leave(session, name)
+
+    def _waits(self, session: SessionId) -> bool:
+        shown = self._shown.get(session, _NOTHING)
+        return any(
+            asked.rpc is not None or name in self._deciding for name, asked in shown.asked.items()
+        )
 
     def sent(self, session: SessionId | None, out: Out) -> None:
         """Hear from the transport that a message is on its way: a person is now shown the question."""
@@ -274,10 +318,12 @@ class Following:
         self._shown[session] = replied(self._shown[session], name)
         match outcome(reply, asked.offered):
             case Chosen(option):
+                self._deciding.add(name)
                 self._start(self._decide(session, name, option))
             case Abstained(cancelled, why):
                 logger.info("question %s was not decided: %s", name, why)
                 self._leave(session, name, dismissed=cancelled)
+                self._prompts.moved(session)
 
     def abstain(self, session: SessionId) -> None:
         """Count every question of a session that waits at this client as cancelled by it."""
@@ -319,9 +365,19 @@ class Following:
         if shown is None or level is None or not level.covers(Level.TIGHTEN):
             return False
         asked = shown.asked.get(name)
-        return asked is None or asked.rpc is not None
+        return self._asks(session) if asked is None else asked.rpc is not None
 
     async def _decide(self, session: SessionId, name: str, option: str) -> None:
+        try:
+            await self._answer(session, name, option)
+            await self._look(session)
+        finally:
+            self._deciding.discard(name)
+            # What became of it belongs in front of the end of the prompt that waits for it.
+            self._refresh(session)
+            self._prompts.moved(session)
+
+    async def _answer(self, session: SessionId, name: str, option: str) -> None:
         """Append an answer. If that fails, it is asked again."""
         key, approvals = self._viewer.key(session), self._shared.approvals
         try:
@@ -336,7 +392,6 @@ class Following:
             logger.warning("an answer to question %s was not taken: %s", name, error)
             if session in self._shown:
                 self._shown[session] = forget(self._shown[session], name)
-        await self._look(session)
 
     def _withdraw(self, session: SessionId) -> list[str]:
         """Take back what its person was asked in a session; give the questions."""

@@ -46,7 +46,11 @@ def outcome(reply: Reply, offered: Collection[str]) -> Chosen | Abstained:
     return Chosen(option)
 
 
-def offered(asked: ApprovalAsked, level: Level) -> tuple[Option, ...]:
-    """Give the options that a connection of this level may choose; a rejection last."""
+def offered(asked: ApprovalAsked, level: Level, *, one_way: bool = False) -> tuple[Option, ...]:
+    """Give the options that a connection of this level may choose; a rejection last.
+
+    With `one_way`, only the first that approves: the client shows its person no difference between them.
+    """
     may = [one for one in asked.options if level.covers(to_answer(one.kind))]
-    return tuple(sorted(may, key=lambda one: one.kind == "reject"))
+    ways = [one for one in may if one.kind != "reject"]
+    return (*(ways[:1] if one_way else ways), *(one for one in may if one.kind == "reject"))

@@ -19,7 +19,7 @@ Rows = Callable[[Connection], Awaitable[list[tuple[SessionId, str, str]]]]
 
 
 async def prompt(connection: Connection, asked: Prompt, rows: Rows) -> Message:
-    """Say what was asked for; it is always the end of the turn."""
+    """Say what was asked for, and put what is open to a person whom only prompts reach; end the turn."""
     command = typed(asked.text)
     try:
         text = await _text(connection, asked, command, rows) if command else ABOUT
@@ -28,6 +28,7 @@ async def prompt(connection: Connection, asked: Prompt, rows: Rows) -> Message:
         available = rpc.data.get("available") if rpc.data else None
         text = f"{rpc}" + (f"; there are: {', '.join(available)}" if available else "")
     connection.following.send(asked.session, render.said(asked.session, text))
+    await connection.following.ask_within_prompt(asked.session)
     return {"stopReason": "end_turn"}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Final
 
 MAX_NAME = 64
 """Characters kept of a client's name and version."""
@@ -19,6 +20,10 @@ class Peer:
     version: str = ""
     options: bool = True
     """Whether it bears `configOptions`."""
+    any_time: bool = True
+    """Whether a person sees a question that comes while no prompt of the client runs."""
+    one_line: bool = False
+    """Its dialog is a title with yes and no: neither what is asked about nor which way out is yes."""
 
     @property
     def label(self) -> str:
@@ -26,12 +31,44 @@ class Peer:
         return UNSAFE.sub("-", self.name).strip("-") or "client"
 
 
-def peer(name: str, version: str) -> Peer:
-    """Give a client by its own words.
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of the clients whose name and version begin so, names in whatever case."""
 
-    JetBrains IDEs 2026.1 fail on sessions with `configOptions` (agentclientprotocol/codex-acp, PR 179); they
-    follow `modes`.
-    """
+    name: str
+    version: str = ""
+    options: bool = True
+    any_time: bool = True
+    one_line: bool = False
+
+    def fits(self, name: str, version: str) -> bool:
+        """Tell whether a client is one of these."""
+        named = re.match(self.name, name, re.IGNORECASE)
+        return bool(named and re.match(self.version, version))
+
+
+KNOWN: Final = (
+    # They fail on sessions with `configOptions` and follow `modes` (agentclientprotocol/codex-acp, PR 179).
+    Known(r".*jetbrains", r"2026\.1(\D|\Z)", options=False),
+    # What it keeps running for 300 s after a prompt says yes or no to everything that comes, by the flags of
+    # the last one; in its dialog `y` is the first option that allows (0.19.1, `src/permissions.ts`).
+    Known(r"acpx\Z", any_time=False, one_line=True),
+    # It drops a request outside a prompt without an answer (`acp/init.lua`), shows no call that is pending,
+    # and gives all options that allow the same key (`acp/request_permission.lua`).
+    Known(r"codecompanion", any_time=False, one_line=True),
+)
+"""Clients that differ from what the protocol lets expect. Others are asked at any time: what is put to nobody
+cannot be answered, and what nobody sees only costs the time that a question waits."""
+
+
+def peer(name: str, version: str) -> Peer:
+    """Give a client by its own words."""
     name, version = name[:MAX_NAME], version[:MAX_NAME]
-    broken = "jetbrains" in name.lower() and re.match(r"2026\.1(\D|\Z)", version) is not None
-    return Peer(name, version, options=not broken)
+    known = [one for one in KNOWN if one.fits(name, version)]
+    return Peer(
+        name,
+        version,
+        options=all(one.options for one in known),
+        any_time=all(one.any_time for one in known),
+        one_line=any(one.one_line for one in known),
+    )

@@ -20,6 +20,7 @@ from modegate_acp.connection import Connection
 from modegate_acp.dispatch import mode_named
 from modegate_acp.permissions import Abstained
 from modegate_acp.protocol import CANCELLED, Message, Request, RpcError
+from modegate_acp.quirks import Peer
 
 CONFIRM_S = 600.0
 """How long a person may think about a dialog; then nothing was confirmed."""
@@ -65,6 +66,10 @@ async def set_mode(connection: Connection, wish: Wish, request: Request) -> Mess
         return await _set(connection, wish, None)
     except _Unconfirmed as unconfirmed:
         state = unconfirmed.state
+    peer = connection.peer or Peer()
+    if not peer.any_time:
+        why = f"a person must confirm it, and {peer.label} asks people only while a prompt runs"
+        return await _unset(connection, wish, f"{why}: send it as a prompt, `/mode {wish.mode}`")
     connection.work.later(request, wish.session, lambda: _confirmed(connection, wish, state))
     return None
 
@@ -82,6 +87,9 @@ async def _confirmed(connection: Connection, wish: Wish, state: State) -> Messag
     held = await _held(connection, wish, state)
     was, parent = held.mode(state.mode), follows(state)
     call, options = render.loosening(dialog, was, wish.mode, parent)
+    if (connection.peer or Peer()).one_line:
+        text = call["content"][0]["content"]["text"]
+        connection.following.send(wish.session, render.said(wish.session, f"{text}\n\n"))
     try:
         async with asyncio.timeout(CONFIRM_S):
             chosen = await connection.following.replies.ask(wish.session, call, options)

@@ -38,3 +38,23 @@ def test_who_bears_options(name: str, version: str, options: bool) -> None:
 )
 def test_names_are_fit_for_logs(name: str, label: str) -> None:
     assert peer(name, "1").label == label
+
+
+@pytest.mark.parametrize(
+    ("name", "any_time"),
+    [
+        ("acpx", False),
+        ("ACPX", False),
+        ("CodeCompanion.nvim", False),
+        ("codecompanion", False),
+        ("acpx-ui", True),
+        ("zed", True),
+        ("agent-shell", True),
+        ("JetBrains.IntelliJ IDEA", True),
+        ("my-script", True),
+        ("", True),
+    ],
+)
+def test_a1_a2_who_is_asked_at_any_time(name: str, any_time: bool) -> None:
+    client = peer(name, "1")
+    assert (client.any_time, client.one_line) == (any_time, not any_time)

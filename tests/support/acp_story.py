@@ -47,26 +47,28 @@ answers:
   - text: "Hello."
 """
 TOOLS: Any = request("read", "write")["tools"]
-MESSAGES: Any = [{"role": "user", "content": "rename foo"}]
 
 
 @asynccontextmanager
-async def proxied(folder: Path) -> AsyncIterator[Running]:
+async def proxied(
+    folder: Path, policies: str = POLICIES, waits: Waits = WAITS
+) -> AsyncIterator[Running]:
     """Run a proxy whose model submits a plan wherever it can; session `s` has sent a request."""
     script = folder / "script.yaml"
     script.write_text(SCRIPT, encoding="utf-8")
-    policies = policies_file(folder, POLICIES)
-    async with running(folder, f"scripted:{script}", waits=WAITS, policies=policies) as proxy:
+    file = policies_file(folder, policies)
+    async with running(folder, f"scripted:{script}", waits=waits, policies=file) as proxy:
         assert await step(proxy) == "Hello."
         assert proxy.composed
         await proxy.composed.recorder.flush()  # so that the session is in the index
         yield proxy
 
 
-async def step(proxy: Running) -> str | None:
+async def step(proxy: Running, task: str = "rename foo") -> str | None:
     """Do what an agent does: one request with tools; give the text that ended it."""
+    messages: Any = [{"role": "user", "content": task}]
     async with AsyncOpenAI(base_url=proxy.base(), api_key="none", max_retries=0) as openai:
-        stream = openai.chat.completions.stream(model="m", messages=MESSAGES, tools=TOOLS)
+        stream = openai.chat.completions.stream(model="m", messages=messages, tools=TOOLS)
         async with stream as events:
             async for _ in events:
                 pass
