@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shlex
 import signal
 import sys
@@ -46,11 +47,11 @@ class Acpx:
         own = {"HOME": str(folder), "PATH": path, "MODEGATE_CONTROL_TOKEN": TOKEN}
         self._environ = {**os.environ, **own}
 
-    def command(self, *words: str, tenant: str = "local") -> list[str]:
-        """Give the command line; what acpx keeps running ends after a second without work."""
+    def command(self, *words: str) -> list[str]:
+        """Give the command line; what acpx keeps running ends after 300 s without work, as by default."""
         agent = [sys.executable, "-m", "modegate", "acp", "--url", self.proxy.url]
-        options = ["--agent", shlex.join([*agent, "--tenant", tenant]), "--format", "json"]
-        return [str(ACPX), *options, "--ttl", "1", "--cwd", str(self._folder), *words]
+        options = ["--agent", shlex.join(agent), "--format", "json"]
+        return [str(ACPX), *options, "--cwd", str(self._folder), *words]
 
     async def start(self, *command: str, **more: Any) -> asyncio.subprocess.Process:
         """Start it."""
@@ -110,6 +111,46 @@ async def test_modes_are_listed_and_set(acpx: Acpx) -> None:
     assert await mode(acpx.proxy) == "default"
 
 
+DOCS = Path(__file__).parents[2] / "docs" / "acp.md"
+
+
+def recipe() -> list[list[str]]:
+    """Give the words of the commands that the docs show, behind `acpx --agent "modegate acp"`."""
+    lines = re.findall(r'^acpx --agent "modegate acp" (.*)$', DOCS.read_text("utf-8"), re.MULTILINE)
+    return [shlex.split(line.replace("my-session", "s"), comments=True) for line in lines]
+
+
+async def test_a1_after_the_recipe_of_the_docs_no_plan_is_answered_unread(acpx: Acpx) -> None:
+    """Also where what it keeps running stays attached, with the flag that says yes to everything."""
+    proxy = acpx.proxy
+    await acpx.let_go()
+    for words in recipe():
+        await acpx(*words)
+    assert [words[-1] for words in recipe()] == ["sessions", "s", "plan", "/mode default"]
+    assert "--ttl" in recipe()[-1]
+    await proxy.set_mode("plan")
+    for flag in ("--approve-all", "--deny-all"):
+        await acpx(flag, "prompt", "/help")
+        before = len(await proxy.events("s"))
+        assert "approval/detached" not in await kinds(proxy)
+        async with asyncio.TaskGroup() as group:
+            asking = group.create_task(step(proxy))
+            await until(proxy, lambda: questions(proxy))
+            (question,) = await questions(proxy)
+            # It is attached, and shows nothing.
+            assert "approval/delivered" not in await kinds(proxy, before)
+            await proxy.control("POST", f"/approvals/{question['id']}", json={"option": "reject"})
+        assert (asking.result() or "").endswith(GIVES_IN)
+        answered = [one for one in await proxy.events("s") if one["type"] == "approval/answered"]
+        assert [one["by"] for one in answered[-1:]] == ["person:control"]
+    assert await mode(proxy) == "plan"
+
+
+async def kinds(proxy: Running, after: int = 0) -> list[str]:
+    """Give the kinds of the session's events."""
+    return [one["type"] for one in (await proxy.events("s"))[after:]]
+
+
 async def answer(acpx: Acpx, flag: str, option: str) -> str:
     """Submit a plan, have acpx connect and answer it as the flag says; give how the step ended."""
     async with asyncio.TaskGroup() as group:
@@ -131,9 +172,7 @@ async def test_a_plan_is_shown_rejected_and_approved_on_connecting_again(acpx: A
     await acpx.proxy.set_mode("plan")
     assert (await answer(acpx, "--deny-all", "reject")).endswith(GIVES_IN)
     assert await mode(acpx.proxy) == "plan"
-    # What acpx keeps running would answer the next question too.
-    await acpx.let_go()
-    await acpx.take_up()
+    # What it keeps running answers by the flag of this prompt, and not by that of the one before.
     assert (await answer(acpx, "--approve-all", "approve")).endswith(WRITES)
     assert await mode(acpx.proxy) == "default"
 
