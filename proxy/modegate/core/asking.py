@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 from modegate.core import headers, keeping, notices, transcript
@@ -54,6 +54,10 @@ class Asking:
         self._owed: list[NoticeGiven] = []
         self._mapped: AnswerMapped | None = None
         self._chain = keeping.Chain()
+        self._unchained: Callable[[], bytes] | None = None
+        """Gives the hop under way with all that was said, where it only goes on from a kept answer."""
+        self._chains = True
+        """Hops go on from what the provider keeps; no longer once it did not find that."""
 
     def read(self, standing: Standing) -> tuple[str, ...]:
         """Read the request and give the stored bodies that belong into its history.
@@ -181,8 +185,23 @@ class Asking:
 
     def extend(self, choice: ChoiceRead, refused: Sequence[Refused]) -> None:
         """Let the next hop follow what the model said, with our answers to its calls."""
-        body = self._dialect.extend(self._base, choice, notices.in_results(refused), None)
-        self._base = self._dialect.read(body)
+        base, refused = self._base, notices.in_results(refused)
+        whole = partial(self._dialect.extend, base, choice, refused, None)
+        chained = keeping.chained(self._dialect, base, choice, refused) if self._chains else None
+        kept = self.kept
+        self._unchained = whole if chained and kept and not kept.conversation else None
+        self._base = self._dialect.read(chained or whole())
+
+    def unchain(self) -> bool:
+        """Let the hop that was refused hold all that was said, if it did not; tell whether it is another now.
+
+        A provider may say that it keeps an answer, and not know it.
+        """
+        if self._unchained is None:
+            return False
+        self._base, self._unchained = self._dialect.read(self._unchained()), None
+        self._chains = False
+        return True
 
     @cached_property
     def lane(self) -> Lane:

@@ -173,6 +173,8 @@ class Exchange(Ending):
         streamed = is_stream(lines)
         ok = 200 <= status < 300
         if later and not (ok and streamed is isinstance(self._closing.first, StreamedHop)):
+            if 400 <= status < 500 and self._asking.unchain():
+                return [StopUpstream(), Count("unchained"), *self._call(self._standing)]
             return self._give_up()
         gated = not (self._relay or self._lenient)
         if 400 <= status < 600 and (gated or self._mending.may_mend(status)):

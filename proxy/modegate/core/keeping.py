@@ -44,6 +44,13 @@ class KeepsAnswers(Protocol):
         """Let a request go on from the last hop, with the results that are owed in front."""
         ...
 
+    def chained(self, request: Any, choice: Any, refused: Sequence[Refused]) -> bytes | None:
+        """Give the next hop as our answers alone, behind the answer that the provider keeps.
+
+        None where it keeps none, so that all that was said goes again.
+        """
+        ...
+
     def answer_id(self, choice: Any) -> str:
         """Give the id under which a hop's answer is kept; empty if it is not."""
         ...
@@ -101,6 +108,15 @@ def go_on(dialect: Dialect, request: Any, mapped: AnswerMapped) -> bytes:
     if not isinstance(dialect, KeepsAnswers):
         raise TypeError("this dialect's answers are not kept")
     return dialect.go_on(request, mapped)
+
+
+def chained(
+    dialect: Dialect, request: Any, choice: ChoiceRead, refused: Sequence[Refused]
+) -> bytes | None:
+    """Give the next hop as our answers alone, where the provider keeps the rest; else None."""
+    if not isinstance(dialect, KeepsAnswers):
+        return None
+    return dialect.chained(request, choice, refused)
 
 
 def where_kept(dialect: Dialect, request: Any) -> Kept | None:

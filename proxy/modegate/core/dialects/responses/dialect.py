@@ -101,6 +101,12 @@ class ResponsesDialect:
         """Let a request go on from the last hop, with the results that are owed in front."""
         return kept.go_on(request, mapped)
 
+    def chained(
+        self, request: ResponsesRequest, choice: ResponsesRead, refused: Sequence[Refused]
+    ) -> bytes | None:
+        """Give the next hop as our answers alone, behind the answer that the provider keeps."""
+        return kept.chained(request, choice, refused)
+
     def answer_id(self, choice: ResponsesRead) -> str:
         """Give the id under which a hop's answer is kept; empty if it is not."""
         return choice.id if choice.stored and choice.finish != "failed" else ""

@@ -61,10 +61,10 @@ def section_edits(
     """Put the section behind the client's own instructions, so that their cached prefix survives.
 
     That is at the end of `instructions`, or a message behind the leading ones of the developer. `dropped`
-    are the items that go. Where the provider keeps the history, a message would stay in it for ever and
-    be added at each request, so there it is `instructions`, which are not kept.
+    are the items that go. Where the provider may keep the history, a message would stay in it for ever,
+    also behind the mode, so there it is `instructions`, which are not kept.
     """
-    instructs = request.instructions is not None or request.chained or not request.items
+    instructs = request.instructions is not None or request.may_be_kept or not request.items
     if section_in == "instructions" and instructs:
         return _instruct(request, section)
     at, role = _behind_leading(request.items)

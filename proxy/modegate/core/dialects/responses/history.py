@@ -55,14 +55,7 @@ def _goes_back(out: Out, request: ResponsesRequest, thoughts: Thoughts, *, kept:
 def extend(
     request: ResponsesRequest, choice: ResponsesRead, refused: Sequence[Refused], thoughts: Thoughts
 ) -> bytes:
-    """Give the next hop's request.
-
-    Where the provider holds the answer, only ours go, chained to it; else all of its items go too.
-    """
-    if keeps(request) and choice.id and choice.stored:
-        return _chain(request, choice.id, [answer_json(one, one.call.id) for one in refused])
-    # What stood in text is answered by words, which come behind the results.
-    refused = sorted(refused, key=lambda one: one.call.text)
+    """Give the next hop's request, with all that this one holds and the answer's items."""
     by_call = {id(one.call): one for one in refused}
     kept = request.value("store") is not False and choice.stored
     items: list[bytes] = []
@@ -75,21 +68,6 @@ def extend(
     return extended(
         request, b",".join([*items, *(_encode(answer_json(one, one.id)) for one in refused)])
     )
-
-
-def keeps(request: ResponsesRequest) -> bool:
-    """Tell whether what comes before a later request is with the provider and not in the request."""
-    if not request.chained:
-        return False
-    return request.value("conversation") is not None or request.value("store") is not False
-
-
-def _chain(request: ResponsesRequest, response: str, answers: list[dict[str, Any]]) -> bytes:
-    """Give a request of our answers alone, behind the response that they belong to."""
-    edits = [Edit(*request.top["input"], _encode(answers))] if "input" in request.top else []
-    if request.value("previous_response_id") is not None:
-        edits.append(Edit(*request.top["previous_response_id"], _encode(response)))
-    return apply(request.body, edits)
 
 
 def call_bytes(out: Out, one: Refused) -> bytes:

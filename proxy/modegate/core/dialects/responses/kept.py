@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -10,6 +11,7 @@ from modegate.core.dialects.base import Refused
 from modegate.core.dialects.responses.edit import insert_items
 from modegate.core.dialects.responses.history import answer_json
 from modegate.core.dialects.responses.request import ResponsesRequest
+from modegate.core.dialects.responses.said import ResponsesRead
 from modegate.core.events import AnswerMapped
 from modegate.core.keeping import Kept
 from modegate.core.spans import Edit, apply, members, without_lone_surrogates
@@ -44,6 +46,33 @@ def go_on(request: ResponsesRequest, mapped: AnswerMapped) -> bytes:
     if mapped.owed:
         edits += insert_items(request, 0, ",".join(mapped.owed).encode())
     return apply(request.body, edits)
+
+
+def chained(
+    request: ResponsesRequest, choice: ResponsesRead, refused: Sequence[Refused]
+) -> bytes | None:
+    """Give the next hop as our answers alone, behind the answer that the provider keeps; None if it does not.
+
+    A conversation is kept whatever `store` says. Who chains knows that its provider keeps answers; of any
+    other only what the provider says counts.
+    """
+    conversation = request.value("conversation") is not None
+    surely = choice.surely_stored or (request.chained and choice.stored)
+    stored = surely and bool(choice.id) and request.value("store") is not False
+    if not (conversation or stored) or not request.members:
+        return None
+    answers = [answer_json(one, one.call.id) for one in refused]
+    values = {"input": answers} | ({} if conversation else {"previous_response_id": choice.id})
+    return apply(request.body, [_put(request, key, values[key]) for key in values])
+
+
+def _put(request: ResponsesRequest, key: str, value: Any) -> Edit:
+    """Set a top-level member, be it there or not."""
+    text, span = msgspec.json.encode(value), request.top.get(key)
+    if span is not None:
+        return Edit(*span, text)
+    at = request.members[0].start
+    return Edit(at, at, msgspec.json.encode(key) + b":" + text + b",")
 
 
 def owed(refused: Sequence[Refused]) -> tuple[str, ...]:

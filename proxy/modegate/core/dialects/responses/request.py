@@ -197,6 +197,11 @@ class ResponsesRequest(Body):
             or self._given("conversation") is not None
         )
 
+    @property
+    def may_be_kept(self) -> bool:
+        """Whether the provider may keep what `input` holds: in a chain, or unless it is told not to."""
+        return self.chained or self.value("store") is not False
+
 
 def _word(raw: bytes | msgspec.Raw | None) -> str:
     value = None if raw is None else _decode(raw)

@@ -71,6 +71,8 @@ class ResponsesRead(ChoiceRead):
     """What it says that it goes on from."""
     stored: bool = True
     """Whether the provider keeps it; some keep nothing though they are asked to, and say so."""
+    surely_stored: bool = False
+    """The provider says that it keeps it; many servers of this API keep nothing and say nothing of it."""
 
     @property
     def whole(self) -> bool:
@@ -104,6 +106,7 @@ class ResponsesRead(ChoiceRead):
         """Take what the response says of itself."""
         self.previous = response.get("previous_response_id")
         self.stored = self.stored and response.get("store") is not False
+        self.surely_stored = self.stored and (self.surely_stored or response.get("store") is True)
 
     def piece(self, out: Out, text: str) -> None:
         """Add a piece of visible text, and keep it as long as the whole can be of use."""

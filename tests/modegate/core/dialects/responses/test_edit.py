@@ -199,6 +199,7 @@ def test_what_to_include_is_left_alone(include: Any) -> None:
 SYSTEM = {"role": "system", "content": "A"}
 MORE = {"type": "additional_tools", "role": "developer", "tools": [function("read")]}
 EMPTIED = {"type": "additional_tools", "role": "developer", "tools": [function("write")]}
+UNKEPT = {"store": False}
 
 
 @pytest.mark.parametrize(
@@ -212,21 +213,33 @@ EMPTIED = {"type": "additional_tools", "role": "developer", "tools": [function("
         ({"input": [DEVELOPER, USER], "instructions": "A"}, {"instructions": f"A\n\n{SECTION}"}),
         ({"input": [USER], "instructions": ""}, {"instructions": SECTION}),
         ({"input": []}, {"instructions": SECTION}),
-        ({"input": [USER]}, {"input": [section(), USER]}),
-        ({"input": [USER], "instructions": None}, {"input": [section(), USER]}),
-        ({"input": [DEVELOPER, USER]}, {"input": [DEVELOPER, section(), USER]}),
-        ({"input": [DEVELOPER]}, {"input": [DEVELOPER, section()]}),
+        ({"input": [USER], **UNKEPT}, {"input": [section(), USER]}),
+        ({"input": [USER], "instructions": None, **UNKEPT}, {"input": [section(), USER]}),
+        ({"input": [DEVELOPER, USER], **UNKEPT}, {"input": [DEVELOPER, section(), USER]}),
+        ({"input": [DEVELOPER], **UNKEPT}, {"input": [DEVELOPER, section()]}),
         (
-            {"input": [DEVELOPER, SYSTEM, USER, DEVELOPER, USER]},
+            {"input": [DEVELOPER, SYSTEM, USER, DEVELOPER, USER], **UNKEPT},
             {"input": [DEVELOPER, SYSTEM, section("system"), USER, DEVELOPER, USER]},
         ),
-        ({"input": [SYSTEM, MORE, USER]}, {"input": [SYSTEM, MORE, section("system"), USER]}),
-        ({"input": [MORE, DEVELOPER, USER]}, {"input": [MORE, DEVELOPER, section(), USER]}),
-        ({"input": [EMPTIED, DEVELOPER, USER]}, {"input": [DEVELOPER, section(), USER]}),
-        ({"input": [DEVELOPER, EMPTIED, USER]}, {"input": [DEVELOPER, section(), USER]}),
-        ({"input": [EMPTIED, EMPTIED, USER]}, {"input": [section(), USER]}),
-        ({"input": [EMPTIED]}, {"input": [section()]}),
-        # Where the provider keeps the history, a message would stay in it.
+        (
+            {"input": [SYSTEM, MORE, USER], **UNKEPT},
+            {"input": [SYSTEM, MORE, section("system"), USER]},
+        ),
+        (
+            {"input": [MORE, DEVELOPER, USER], **UNKEPT},
+            {"input": [MORE, DEVELOPER, section(), USER]},
+        ),
+        ({"input": [EMPTIED, DEVELOPER, USER], **UNKEPT}, {"input": [DEVELOPER, section(), USER]}),
+        ({"input": [DEVELOPER, EMPTIED, USER], **UNKEPT}, {"input": [DEVELOPER, section(), USER]}),
+        ({"input": [EMPTIED, EMPTIED, USER], **UNKEPT}, {"input": [section(), USER]}),
+        ({"input": [EMPTIED], **UNKEPT}, {"input": [section()]}),
+        # Where the provider keeps the history, or may, a message would stay in it.
+        ({"input": [USER]}, {"instructions": SECTION}),
+        ({"input": [USER], "store": None}, {"instructions": SECTION}),
+        ({"input": [USER], "store": True, "instructions": None}, {"instructions": SECTION}),
+        ({"input": [DEVELOPER, SYSTEM, USER]}, {"instructions": SECTION}),
+        ({"input": [EMPTIED, USER]}, {"input": [USER], "instructions": SECTION}),
+        ({"input": [USER], "conversation": "c", **UNKEPT}, {"instructions": SECTION}),
         ({"input": [USER], "previous_response_id": "r"}, {"instructions": SECTION}),
         ({"input": [USER], "conversation": "c"}, {"instructions": SECTION}),
         ({"previous_response_id": "r", "input": None}, {"instructions": SECTION}),
