@@ -17,6 +17,7 @@ from modegate.core.approvals import Approval, Status
 from modegate.core.asking import Asking, StepRequest
 from modegate.core.complaints import Complaint
 from modegate.core.dialects.base import Dialect, Refused
+from modegate.core.dialects.straight import Ids, Straightener
 from modegate.core.effects import (
     AskPerson,
     Count,
@@ -139,6 +140,7 @@ class Exchange(Ending):
         reader, limits = self._dialect.stream_reader(strictly=False), self._now.policy.limits
         texts = self._texts(limits.held)
         hop = StreamedHop(reader, self._writer, limits, later=False, texts=texts)
+        hop.straight = self._straightener(limits.held)
         try:
             whole, begun = hop.overtake(passed.pieces)
         except ModegateError:
@@ -204,7 +206,7 @@ class Exchange(Ending):
             return self._unreadable(error)
         if streamed:
             reader = self._dialect.stream_reader(strictly=later)
-            self._answer = StreamedHop(
+            self._answer = hop = StreamedHop(
                 reader,
                 self._writer,
                 limits,
@@ -212,6 +214,7 @@ class Exchange(Ending):
                 lenient=self._lenient,
                 texts=self._texts(limits.held),
             )
+            hop.straight = None if self._lenient else self._straightener(limits.held)
         else:
             texts = self._texts(limits.body)
             self._answer = WholeHop(self._dialect, limits, lenient=self._lenient, texts=texts)
@@ -223,6 +226,11 @@ class Exchange(Ending):
         """Give what holds back calls in plain text, where text is more than text."""
         rules = self._offer.texts
         return TextGate(self._dialect, rules, self._tails, limit) if rules is not None else None
+
+    def _straightener(self, limit: int) -> Straightener | None:
+        """Give what brings a loose server's stream into the form that every client reads alike."""
+        seed = f"{self._step.step}/{self._closing.hops}"
+        return self._dialect.straightener(limit, Ids(seed, self._asking.call_ids))
 
     def upstream_data(self, data: bytes) -> list[Effect]:
         """Take a piece of the hop's body."""

@@ -18,6 +18,7 @@ from modegate.core.dialects.base import (
     StreamReader,
     StreamWriter,
 )
+from modegate.core.dialects.straight import Straightener
 from modegate.core.errors import (
     AnswerUnreadable,
     ModegateError,
@@ -124,6 +125,8 @@ class StreamedHop:
         A `lenient` one may pass what it cannot read as it came. `texts` holds back calls in plain text.
         """
         self._texts = texts
+        self.straight: Straightener | None = None
+        """What gives the stream of a loose server in the form that every client reads alike."""
         self._lenient = lenient
         self._raw = False
         self._unread = bytearray()
@@ -139,6 +142,8 @@ class StreamedHop:
         self.doubt: ModegateError | None = None
         self.torn = b""
         """What the client has got, unread, of the frame that comes next."""
+        self._mends = False
+        """The next frame to be taken is that one."""
         self.over = False
         """The client has the answer's own end, as it came."""
 
@@ -176,7 +181,8 @@ class StreamedHop:
     def kept(self) -> int:
         """Bytes of a frame that has not ended, and of what is held back."""
         texts = self._texts.size if self._texts is not None else 0
-        return self._frames.waiting + self.hold.size + texts
+        aside = self.straight.waiting if self.straight is not None else 0
+        return self._frames.waiting + self.hold.size + texts + aside
 
     @property
     def unread(self) -> int:
@@ -213,6 +219,16 @@ class StreamedHop:
             self._too_large = bare(error)
 
     def _take(self, frames: Iterable[Frame]) -> None:
+        straight = self.straight
+        for frame in frames:
+            found = [frame] if straight is None else straight.take(frame.checked())
+            if straight is not None and self._mends:
+                # The client has its beginning, as it came.
+                straight.passed()
+                found, self._mends = [frame], False
+            self._take_straight(found)
+
+    def _take_straight(self, frames: Iterable[Frame]) -> None:
         if self._texts is None:
             self._waiting.extend(frames)
             return
@@ -238,11 +254,16 @@ class StreamedHop:
         for piece in passed:
             for frame in self._frames.feed(piece):
                 _check(frame)
+                if self.straight is not None:
+                    self.straight.take(frame.checked())
                 if self._texts is not None:
                     self._texts.take(frame)
                 parts += self._reader.read(frame)
                 self._writer.seen(parts[-1])
+        if self.straight is not None:
+            self.straight.passed()
         self.torn = self._frames.begun
+        self._mends = bool(self.torn)
         self.over = any(part.kind is Kind.DONE for part in parts)
         ended = {id(call) for part in parts for call in part.ends}
         whole: list[Gathered] = []
@@ -260,8 +281,13 @@ class StreamedHop:
     def end(self) -> None:
         """Take the end of the bytes."""
         rest = self._frames.finish()
-        if rest is not None:
-            self._take([rest])
+        try:
+            if rest is not None:
+                self._take([rest])
+            if self.straight is not None:
+                self._take_straight(self.straight.end())
+        except TooLarge as error:
+            self._too_large = bare(error)
         if self._texts is not None:
             self._texts.end()
         self._ended = True
@@ -343,7 +369,8 @@ class StreamedHop:
     @property
     def holding(self) -> bool:
         """Whether something is held back."""
-        return self.hold.holding or (self._texts is not None and self._texts.holding)
+        aside = self.straight is not None and self.straight.waiting > 0
+        return aside or self.hold.holding or (self._texts is not None and self._texts.holding)
 
 
 def _check(frame: Frame) -> None:

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from modegate.core.calls import Gathered, digest
+from modegate.core.dialects.straight import Ids, Straightener
 from modegate.core.errors import DialectName, ModegateError
 from modegate.core.events import Segment
 from modegate.core.ids import CallId, ToolName
@@ -357,6 +358,13 @@ class Dialect(Protocol):
 
     def stream_reader(self, *, strictly: bool) -> StreamReader:
         """Give a reader for one hop; `strictly` where its frames will be edited."""
+        ...
+
+    def straightener(self, limit: int, ids: Ids) -> Straightener | None:
+        """Give what straightens a hop's stream, where the API has servers that need it.
+
+        At most `limit` bytes may wait in it; `ids` has some for calls that have none.
+        """
         ...
 
     def stream_writer(self) -> StreamWriter:

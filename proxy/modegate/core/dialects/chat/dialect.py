@@ -19,6 +19,7 @@ from modegate.core.dialects.chat.said import ChatRead
 from modegate.core.dialects.chat.stream import ChatStreamReader
 from modegate.core.dialects.chat.whole import ChatWhole, join_texts
 from modegate.core.dialects.chat.write import ChatStreamWriter
+from modegate.core.dialects.straight import Ids
 from modegate.core.errors import DialectName
 from modegate.core.standing import Standing
 
@@ -91,6 +92,9 @@ class ChatDialect:
     def stream_reader(self, *, strictly: bool) -> ChatStreamReader:
         """Give a reader for one hop; `strictly` where its frames will be edited."""
         return ChatStreamReader(strictly=strictly)
+
+    def straightener(self, limit: int, ids: Ids) -> None:
+        """Give nothing: what servers make of this API is read as it comes."""
 
     def stream_writer(self) -> ChatStreamWriter:
         """Give the writer for a step."""

@@ -15,9 +15,11 @@ from modegate.core.dialects.base import (
 from modegate.core.dialects.messages import binding, edit, history, restore, spoken
 from modegate.core.dialects.messages.blocks import TEXT, Block, MessageRead
 from modegate.core.dialects.messages.request import MessagesRequest
+from modegate.core.dialects.messages.straight import MessagesStraightener
 from modegate.core.dialects.messages.stream import MessagesStreamReader
 from modegate.core.dialects.messages.whole import MessagesWhole
 from modegate.core.dialects.messages.write import MessagesStreamWriter
+from modegate.core.dialects.straight import Ids
 from modegate.core.effects import CallUpstream
 from modegate.core.errors import DialectName
 from modegate.core.standing import Standing
@@ -104,6 +106,10 @@ class MessagesDialect:
     def stream_reader(self, *, strictly: bool) -> MessagesStreamReader:
         """Give a reader for one hop; `strictly` where its frames will be edited."""
         return MessagesStreamReader(strictly=strictly)
+
+    def straightener(self, limit: int, ids: Ids) -> MessagesStraightener:
+        """Give what straightens a hop's stream."""
+        return MessagesStraightener(limit, ids)
 
     def stream_writer(self) -> MessagesStreamWriter:
         """Give the writer for a step."""

@@ -15,6 +15,7 @@ from modegate.core.dialects.base import Kind, Part
 from modegate.core.dialects.messages import answer
 from modegate.core.dialects.messages.blocks import CALL, DELTAS, SHOWN, Block, MessageRead, begin
 from modegate.core.dialects.sole import is_index, second
+from modegate.core.dialects.straight import Straight
 from modegate.core.dialects.strict import exactly
 from modegate.core.errors import AnswerUnreadable, UpstreamFailed
 from modegate.core.spans import members, without_lone_surrogates
@@ -33,6 +34,8 @@ class MessagesFrame:
     data: bytes = b""
     event: bytes = b""
     kind: str = ""
+    own: bool = False
+    """It came in another form, so that its lines are ours."""
     """The event's type; empty for a comment."""
     index: int = 0
     reason: str | None = None
@@ -75,8 +78,13 @@ class MessagesStreamReader:
         if not isinstance(kind, str):
             raise AnswerUnreadable("the upstream sent an event without a type")
         self._check_name(frame, kind)
-        ours = MessagesFrame(frame.raw, data, frame.event, kind)
-        return self._event(ours, value)
+        own = isinstance(frame, Straight)
+        ours = MessagesFrame(frame.raw, data, frame.event, kind, own)
+        parts = self._event(ours, value)
+        if isinstance(frame, Straight) and frame.doubt:
+            for call in parts[0].calls:
+                call.odd = call.odd or frame.doubt
+        return parts
 
     def _check_name(self, frame: Frame, kind: str) -> None:
         """Hold the name of a frame against its type: clients go by one or by the other."""
@@ -164,7 +172,8 @@ class MessagesStreamReader:
 
     def _plain(self, frame: Frame, data: bytes, index: int, kind: str, text: str) -> list[Part]:
         self._check_name(frame, "content_block_delta")
-        ours = MessagesFrame(frame.raw, data, frame.event, "content_block_delta")
+        own = isinstance(frame, Straight)
+        ours = MessagesFrame(frame.raw, data, frame.event, "content_block_delta", own)
         block = self._opened(ours, index)
         if block.kind != kind:
             raise AnswerUnreadable(f"the upstream sent {kind} in a block of type {block.kind!r}")

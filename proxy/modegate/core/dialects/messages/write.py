@@ -61,12 +61,12 @@ class MessagesStreamWriter:
                 edits = self._finish_edits(frame, stop=part.kind is Kind.FINISH and part.stop)
                 return self._edited(frame, edits)
             case _:
-                return self._out.passed(frame.raw)
+                return self._edited(frame, [])
 
     def _numbered(self, frame: MessagesFrame) -> bytes:
         place = self._next - 1
         if frame.index == place:
-            return self._out.passed(frame.raw)
+            return self._edited(frame, [])
         top = members(without_lone_surrogates(frame.data))
         return self._edited(frame, [Edit(*_value(top, "index"), b"%d" % place)])
 
@@ -156,7 +156,7 @@ class MessagesStreamWriter:
         return self._out.own(_encode(value), str(value["type"]).encode())
 
     def _edited(self, frame: MessagesFrame, edits: list[Edit]) -> bytes:
-        if not edits:
+        if not edits and not frame.own:
             return self._out.passed(frame.raw)
         return self._out.own(apply(frame.data, edits), frame.event)
 

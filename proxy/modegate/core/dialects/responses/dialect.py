@@ -18,6 +18,7 @@ from modegate.core.dialects.responses.said import ResponsesRead
 from modegate.core.dialects.responses.stream import ResponsesStreamReader
 from modegate.core.dialects.responses.whole import ResponsesWhole
 from modegate.core.dialects.responses.write import ResponsesStreamWriter
+from modegate.core.dialects.straight import Ids
 from modegate.core.errors import DialectName
 from modegate.core.events import AnswerMapped
 from modegate.core.keeping import Kept
@@ -132,6 +133,9 @@ class ResponsesDialect:
     def stream_reader(self, *, strictly: bool) -> ResponsesStreamReader:
         """Give a reader for one hop; `strictly` where its frames will be edited."""
         return ResponsesStreamReader(strictly=strictly)
+
+    def straightener(self, limit: int, ids: Ids) -> None:
+        """Give nothing: what servers make of this API is read as it comes."""
 
     def stream_writer(self) -> ResponsesStreamWriter:
         """Give the writer for a step."""
