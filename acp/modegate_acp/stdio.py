@@ -21,6 +21,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 
 from modegate import __version__
+from modegate.server.loopback import is_loopback
 from modegate.server.tls_words import tls_trouble
 from modegate_acp.relay import Lines, Out, Relay, Tell, ToEditor, ToProxy, too_long
 
@@ -36,7 +37,6 @@ LAST_ANSWERS_S = 5.0
 """How long what an editor asked before it closed its end may still take."""
 
 CHUNK = 65536
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class Unreachable(Exception):
@@ -213,7 +213,7 @@ def websocket(url: str, token: Callable[[], str | None], tenant: str) -> Connect
                 user_agent_header=f"modegate/{__version__}",
                 compression=None,
                 # The token never goes through a proxy of the environment on its way to this machine.
-                proxy=None if parts.hostname in LOOPBACK else True,
+                proxy=None if is_loopback(parts.hostname or "") else True,
                 open_timeout=OPEN_S,
                 max_size=MAX_LINE,
             )

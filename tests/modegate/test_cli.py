@@ -405,9 +405,20 @@ def test_o5_following_that_ends_goes_on_until_it_is_refused(
     assert [path.partition("after=")[2][0] for path in asked] == ["0", "7", "7"]
 
 
-def test_the_token_does_not_go_through_a_proxy_of_the_environment(proxy: Process) -> None:
-    result = ask(proxy, "sessions", HTTP_PROXY="http://127.0.0.1:9", NO_PROXY="", no_proxy="")
-    assert result.exit_code == 0, result.stderr
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.0.0.2"])
+def test_the_token_does_not_go_through_a_proxy_of_the_environment(
+    proxy: Process, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed: list[str] = []
+    monkeypatch.setattr(Stranger, "do_GET", lambda one: passed.append(one.path))
+    url = proxy.running.url.replace("127.0.0.1", host)
+    with stranger() as elsewhere:
+        environ = dict.fromkeys(("HTTP_PROXY", "http_proxy", "ALL_PROXY"), elsewhere)
+        environ |= {"NO_PROXY": "", "no_proxy": ""}
+        result = ask(proxy, "sessions", MODEGATE_URL=url, **environ)
+    assert passed == []
+    # At the third, nobody listens.
+    assert (result.exit_code == 0) is (host != "127.0.0.2"), result.stderr
 
 
 def test_an_event_is_one_harmless_line() -> None:

@@ -111,6 +111,27 @@ async def test_messages_go_both_ways_under_the_token_of_a_tenant() -> None:
     assert editor.told == []
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.1"])
+async def test_it_does_not_go_through_a_proxy_of_the_environment(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed: list[bytes] = []
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        passed.append(await reader.readline())
+        writer.close()
+
+    async with await asyncio.start_server(take, "127.0.0.1", 0) as elsewhere:
+        port = elsewhere.sockets[0].getsockname()[1]
+        for name in ("http_proxy", "https_proxy", "all_proxy"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{port}")
+        monkeypatch.setenv("no_proxy", "")
+        async with proxy(obliging) as url, editing(url.replace("127.0.0.1", host)) as editor:
+            editor.ask(1)
+            assert (await editor.hear())["id"] == 1
+    assert passed == []
+
+
 async def test_what_is_wanted_before_the_connection_stands_waits_for_it() -> None:
     async with proxy(obliging) as url, editing(url) as editor:
         for number in range(3):

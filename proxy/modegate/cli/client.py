@@ -29,9 +29,6 @@ class Lost(click.ClickException):
     """The proxy cannot be reached, or only just no longer; it may come back."""
 
 
-_LOOPBACK = ("all://127.0.0.1", "all://localhost", "all://[::1]")
-
-
 def with_client(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of every command that talks to a running proxy, and hand it a `client`."""
 
@@ -97,7 +94,7 @@ class ControlClient:
                 headers=headers,
                 params={"tenant": tenant},
                 timeout=10.0,
-                mounts=dict.fromkeys(_LOOPBACK),
+                mounts=_without_proxy(url),
             )
 
     def __enter__(self) -> ControlClient:
@@ -224,6 +221,16 @@ class ControlClient:
             raise Lost(f"{self._url}: {str(error) or type(error).__name__}") from error
         except ValueError as error:
             raise _stranger(self._url) from error
+
+
+def _without_proxy(url: str) -> dict[str, None]:
+    """Give httpx's `mounts` that lead straight to a proxy on this machine; it sets no other."""
+    import httpx
+
+    from modegate.server.loopback import is_loopback
+
+    host = httpx.URL(url).host
+    return {f"all://{f'[{host}]' if ':' in host else host}": None} if is_loopback(host) else {}
 
 
 class _Said(dict[str, Any]):

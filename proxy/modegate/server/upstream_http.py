@@ -24,6 +24,7 @@ from modegate.core.errors import BadRequest, ModegateError, UpstreamFailed
 from modegate.core.headers import Headers, end_to_end, get_all, replace, request_headers
 from modegate.core.target import Base
 from modegate.core.upstreams import CONNECT_TIMEOUT, KEEP_ALIVE, READ_TIMEOUT
+from modegate.server.loopback import is_loopback
 from modegate.server.upstream import UpstreamRequest
 from modegate.server.upstream_failures import failure
 
@@ -296,12 +297,12 @@ def _proxy(given: str | None, url: yarl.URL) -> str | None:
 
 
 def _proxy_for(url: yarl.URL) -> str | None:
-    """Give the proxy that the environment names for this URL.
+    """Give the proxy that the environment names for this URL; to this machine itself none leads.
 
     aiohttp's `trust_env` would look it up in a thread for each request, and would add what `.netrc`
     holds to requests that carry no credentials.
     """
-    proxy = getproxies().get(url.scheme)
+    proxy = None if is_loopback(url.host or "") else getproxies().get(url.scheme)
     if not proxy or proxy_bypass(url.authority):
         return None
     if yarl.URL(proxy).scheme not in ("http", "https"):

@@ -14,6 +14,7 @@ import os
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -33,6 +34,7 @@ from modegate.core.translated_answer import (
     told,
 )
 from modegate.core.upstreams import UpstreamSpec
+from modegate.server.loopback import is_loopback
 from modegate.server.upstream import Upstream, UpstreamAnswer, UpstreamRequest
 
 BODY_LIMIT: Final = 256 * 2**20
@@ -93,6 +95,13 @@ def _import() -> Any:
     return litellm
 
 
+def _lead_straight_to(host: str) -> None:
+    """Have no proxy of the environment lead to a host: litellm takes that from `no_proxy` alone."""
+    names = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+    if host not in names.split(","):
+        os.environ["no_proxy"] = f"{names},{host}" if names else host
+
+
 class LitellmUpstream:
     """A provider that litellm speaks to."""
 
@@ -104,6 +113,9 @@ class LitellmUpstream:
         self._library = library
         self._native = native
         self._extra = [name.encode() for name, _ in spec.headers]
+        host = urlsplit(spec.url or "").hostname or ""
+        if is_loopback(host):
+            _lead_straight_to(host)
 
     async def send(self, request: UpstreamRequest) -> UpstreamAnswer:
         """Send a request and give its answer once the first of it is there.

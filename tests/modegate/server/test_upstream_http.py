@@ -120,11 +120,35 @@ async def test_the_environments_proxy_is_used(monkeypatch: pytest.MonkeyPatch) -
 
 
 async def test_no_proxy_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("http_proxy", "http://proxy.invalid:1")
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    async with RawUpstream() as proxy:
+        monkeypatch.setenv("http_proxy", proxy.base_url)
+        monkeypatch.setenv("no_proxy", "model.invalid")
+        async with client("http://model.invalid/v1") as upstream:
+            with pytest.raises(UpstreamFailed):
+                await upstream.send(get())
+        assert proxy.requests == []
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LOCALHOST", "0.0.0.0"])
+@pytest.mark.parametrize("variable", ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"])
+async def test_this_machine_is_never_reached_by_a_proxy(
+    host: str, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model on this machine works where a company's proxy is set, whatever NO_PROXY says."""
+    async with RawUpstream() as proxy, RawUpstream() as raw:
+        monkeypatch.setenv(variable, proxy.base_url)
+        monkeypatch.setenv("no_proxy", "company.example")
+        async with client(raw.base_url.replace("127.0.0.1", host)) as upstream:
+            await read(await upstream.send(get()))
+        assert proxy.requests == []
+    assert raw.requests[0].target == b"/v1/models"
+
+
+async def test_this_machine_has_no_unusable_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "socks5://127.0.0.1:1")
     async with RawUpstream() as raw, client(raw.base_url) as upstream:
         await read(await upstream.send(get()))
-    assert raw.requests[0].target == b"/v1/models"
+    assert len(raw.requests) == 1
 
 
 def test_a_proxy_that_cannot_be_used_is_told_at_start(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,6 +136,21 @@ async def test_thinking_text_parallel_calls_and_usage_come_in_the_clients_dialec
     assert asked.header("authorization") == []
 
 
+@PAIRED
+async def test_this_machine_is_never_reached_by_a_proxy(
+    library: Library, dialect: DialectName, pattern: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with RawUpstream() as proxy, RawUpstream(native.answer) as raw:
+        for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, proxy.base_url)
+        monkeypatch.setenv("no_proxy", "company.example")
+        # Its clients are kept by their time limits, and a new one is wanted here.
+        up = upstream(library, pattern, raw.base_url, timeouts=Timeouts(connect=7.5, read=77.5))
+        answer = await up.send(request(dialect, body(dialect)))
+        await read(answer)
+        assert (answer.status, proxy.requests) == (200, [])
+
+
 async def test_frames_come_one_by_one(library: Library) -> None:
     async with RawUpstream(native.held) as raw:
         up = upstream(library, "gemini/*", raw.base_url)
