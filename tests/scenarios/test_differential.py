@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from modegate.core.script import Turn
+from modegate.core.script import ScriptedCall, Turn
 from support.differential.answers import TOOLS, expected, mutated, valid
 from support.differential.faults import FAULTS
 from support.differential.sdks import NodeSdks, PythonSdks, Told
@@ -26,7 +26,7 @@ from support.differential.trial import (
     seen,
     told_by_all,
 )
-from support.playbook import bytewise, whole
+from support.playbook import bytewise, pieces_of, whole
 from support.speech import Speech
 from support.speeches import SPEECHES
 
@@ -58,6 +58,29 @@ def test_no_client_runs_what_was_not_released(
     assert tally.verdicts["release"] > 5
     assert tally.verdicts["answer"]
     assert all(tally.calls.values()), tally.calls
+
+
+@pytest.mark.parametrize("speech", [one for one in SPEECHES if one.streamed], ids=str)
+def test_g11_no_client_minds_being_kept_alive(
+    speech: Speech, python: PythonSdks, node: NodeSdks
+) -> None:
+    """At each silence that an answer of one hop or two can have, something goes that SDKs leave out."""
+    policy, request = rules(), asked(speech)
+    rng = Random(2)
+    turns: list[Turn] = [valid(rng) for _ in range(6)]
+    refused = Turn("I write.", "How?", (ScriptedCall("write", "{}"),))
+    trials = []
+    for turn in turns:
+        replies = [speech.reply(one, request) for one in (refused, turn)]
+        for hops in (replies, replies[1:]):
+            trials.append(live(speech, policy, hops, pieces_of(30), waits=True))
+            assert trials[-1].got.kept_alive > 10
+    before = python.errors.total(), node.errors.total()
+    results: list[Told] = told_by_all(trials, python, node)
+    assert (python.errors.total(), node.errors.total()) == before
+    for turn, *told in zip(turns, results[::2], results[1::2], strict=True):
+        for client, calls in (item for one in told for item in one.items()):
+            assert seen(calls) == expected(turn), client
 
 
 @pytest.mark.parametrize("speech", SPEECHES, ids=str)

@@ -147,15 +147,15 @@ async def test_approved_at_another_process_the_waiting_request_goes_on(
 
 
 async def test_a_stream_is_kept_alive_while_a_person_thinks(tmp_path: Path) -> None:
-    """Comments come, of which clients take no notice, and behind them the rest of the answer."""
+    """Events come that say nothing, which idle timers count, and behind them the rest of the answer."""
     async with planning(tmp_path, keepalive=0.01) as proxy, client() as http:
         url, body = f"{proxy.base()}/chat/completions", {**BODY, "stream": True}
         async with http.stream("POST", url, json=body) as answer:
             assert answer.status_code == 200
             lines = answer.aiter_lines()
-            comments = 0
-            while comments < 2:
-                comments += (await anext(lines)).startswith(":")
+            empty = 0
+            while empty < 2:
+                empty += '"delta":{},"finish_reason":null' in await anext(lines)
             asked = await question(proxy)
             await settle(proxy, asked["id"], "approve")
             rest = [line async for line in lines]

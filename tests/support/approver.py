@@ -12,7 +12,7 @@ import sys
 from modegate.core.approvals import Waits
 from modegate.core.events import ApprovalAsked, Option
 from modegate.core.ids import DEFAULT_MODE, CallId, Lane, ModeId, StepId, ToolName
-from modegate.server.approvals import Approvals, Pace
+from modegate.server.approvals import Approvals
 from modegate.server.clock import SystemClock
 from modegate.server.eventlog_open import open_log
 from modegate.server.folds import Folds
@@ -36,12 +36,12 @@ async def main(url: str, session: str, what: str, name: str) -> None:
     """Do what the module says."""
     clock, key = SystemClock(), key_of(session)
     log = open_log(url)
-    approvals = Approvals(Folds(log, clock), log, clock, waits=FOREVER, pace=Pace(look=0.01))
+    approvals = Approvals(Folds(log, clock), log, clock, waits=FOREVER, look=0.01)
     if what == "wait":
         await approvals.ask(key, plan(name))
         print("asked", flush=True)  # noqa: T201 -- the protocol of this process
         over = asyncio.Event()
-        found = await approvals.wait(key, name, streamed=True, keepalive=None, draining=over)
+        found = await approvals.wait(key, name, streamed=True, draining=over)
         print(found.status, found.option, flush=True)  # noqa: T201
     else:
         await log.ping()

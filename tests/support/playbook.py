@@ -102,6 +102,7 @@ class Got:
     finish: Finish | None = None
     asked: list[ApprovalAsked] = field(default_factory=list)
     order: list[str] = field(default_factory=list)
+    kept_alive: int = 0
 
     @property
     def json(self) -> Any:
@@ -125,6 +126,11 @@ def whole(body: bytes) -> Iterable[bytes]:
 def bytewise(body: bytes) -> Iterable[bytes]:
     """Give a body byte by byte."""
     return (body[i : i + 1] for i in range(len(body)))
+
+
+def pieces_of(size: int) -> Cut:
+    """Give a body in pieces of so many bytes."""
+    return lambda body: (body[i : i + size] for i in range(0, len(body), size))
 
 
 def cut_at(*places: int) -> Cut:
@@ -153,7 +159,7 @@ class Session:
         self.during: Callable[[], None] | None = None
         """Done when a call is about to be judged, as a person might."""
         self.waits = False
-        """A client waits for a person long enough to be kept alive once."""
+        """Whatever the step waits for takes so long that the client is kept alive."""
         self.log_fails: ModegateError | None = None
         """Raised by every durable append."""
         self.breaks: type | None = None
@@ -283,6 +289,7 @@ class _Run:
         while self.got.finish is None:
             if self.hop is None:
                 raise AssertionError("the exchange waits for nothing")
+            self.silence()
             if len(self.got.body) == self.tighten_after:
                 self.tighten()
             elif self.pieces:
@@ -291,6 +298,13 @@ class _Run:
                 error = UpstreamFailed("it broke off") if self.hop.broken else None
                 self.perform(self.exchange.upstream_end(error))
         return self.got
+
+    def silence(self) -> None:
+        """Let so much time go by that the client must hear something."""
+        if self.session.waits:
+            kept = self.exchange.keepalive()
+            self.got.body += kept
+            self.got.kept_alive += bool(kept)
 
     def perform(self, effects: list[Effect]) -> None:
         pending = deque(effects)
@@ -326,7 +340,7 @@ class _Run:
                 return self.exchange.state(session.standing())
             case AskPerson():
                 got.asked.append(effect.asked)
-                got.body += effect.keepalive if session.waits else b""
+                self.silence()
                 return self.exchange.approval(session.ask(effect.asked), session.standing())
             case Abandon():
                 session.append(abandoned(session.state.approvals, effect.ids, 0))
@@ -368,6 +382,7 @@ class _Run:
         self.pieces = deque(self.cut(hop.body))
         if self.tighten_after is None:
             self.tighten()
+        self.silence()
         return self.exchange.upstream_head(hop.status, hop.headers)
 
 

@@ -16,8 +16,8 @@ from typing import Any
 import httpx
 
 from modegate.core.approvals import WAITS, Waits
+from modegate.server.alive import KEEPALIVE_S
 from modegate.server.app import create_app
-from modegate.server.approvals import KEEPALIVE_S
 from modegate.server.compose import Composed, compose
 from modegate.server.serving import Server, bind, serve_with
 from modegate.server.settings import Settings

@@ -162,6 +162,7 @@ class _Stream:
         assert numbers == sorted(set(numbers))
         assert [event["type"] for event in events[:1]] == ["response.created"]
         self.id = events[0]["response"]["id"]
+        events = [event for event in events if event["type"] != "keepalive"]
         last = events[-1]
         for event in events:
             closes = event["type"] in CLOSINGS

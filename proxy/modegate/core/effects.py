@@ -59,8 +59,8 @@ class AskPerson:
     """Without `expires`, which the clock gives."""
     mode_seq: Seq
     """The question is about the mode that was set there."""
-    keepalive: bytes
-    """Sent while waiting; empty where nothing may be."""
+    streamed: bool
+    """The client can be kept waiting for long, as it is told that something comes."""
 
 
 @dataclass(frozen=True, slots=True)

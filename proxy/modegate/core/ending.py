@@ -73,6 +73,16 @@ class Ending:
             return [*log, StopUpstream(), *self._finish(error.code, broken=True)]
         return self._fail(error)
 
+    def keepalive(self) -> bytes:
+        """Give what ends a silence in which the client waits; empty where nothing can be sent now.
+
+        Before the head nobody knows what the answer will be, a body has no room for anything, and no event
+        can stand within another that passes unread.
+        """
+        if not (self._head_sent and self._streams) or self._over or self._torn:
+            return b""
+        return self._writer.keepalive()
+
     def _cut_off(self) -> list[Effect]:
         """End an answer that cannot be read from its middle on; what the agent sends again meets the mode."""
         error = Tightened(

@@ -375,8 +375,7 @@ class Exchange(Ending):
         end, native = self._asking.end, ask.native
         asked = leaving.question(ask.call, ask.leave, place, end, native=native)
         streamed = isinstance(self._answer, StreamedHop)
-        keepalive = self._writer.keepalive() if streamed else b""
-        return [*self._log(durable=False), AskPerson(asked, self._now.state.mode_seq, keepalive)]
+        return [*self._log(durable=False), AskPerson(asked, self._now.state.mode_seq, streamed)]
 
     def _refuse(self, ask: Ask, answer: str, note: str = "", *, person: bool) -> None:
         one = self._gate.refuse(ask.call, answer, ask.force, person=person, note=note)

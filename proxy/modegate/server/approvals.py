@@ -9,7 +9,7 @@ whatever else the feed brings.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -33,22 +33,9 @@ from modegate.server.under_way import UnderWay
 LOOK_S = 5.0
 """How often a waiting step looks though no news has come: the feed may be late, but not be lost."""
 
-KEEPALIVE_S = 8.0
-"""Silence after which the client is sent something: clients and proxies bear 10 s."""
-
 ATTEMPTS = 20
 """How often an event is tried to be appended while others append to the same session."""
 
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How often a step that waits does something; in seconds."""
-
-    look: float = LOOK_S
-    keepalive: float = KEEPALIVE_S
-
-
-PACE = Pace()
 
 Decide = Callable[[State], Sequence[Event]]
 
@@ -67,7 +54,7 @@ class _Wait:
     def __init__(self, streamed: bool, draining: asyncio.Event, now: float) -> None:
         self.streamed = streamed
         self.draining = draining
-        self.now = self.told = self._began = self._alone = now
+        self.now = self._began = self._alone = now
 
     def goes_on(self, known: Approval, now: float) -> float:
         """Take what is known now; give the time."""
@@ -91,10 +78,10 @@ class Approvals:
         clock: Clock,
         *,
         waits: Waits = WAITS,
-        pace: Pace = PACE,
+        look: float = LOOK_S,
         under_way: UnderWay | None = None,
     ) -> None:
-        """Read through the folds, append to the log; `waits` and `pace` for tests.
+        """Read through the folds, append to the log; `waits` and `look` (seconds) for tests.
 
         `under_way` wakes those who wait; without it they look for themselves.
         """
@@ -103,7 +90,7 @@ class Approvals:
         self._log = log
         self._clock = clock
         self._waits = waits
-        self._pace = pace
+        self._look_s = look
 
     async def ask(
         self, key: SessionKey, asked: ApprovalAsked, *, mode_seq: Seq | None = None
@@ -136,14 +123,12 @@ class Approvals:
         approval_id: str,
         *,
         streamed: bool,
-        keepalive: Callable[[], Awaitable[None]] | None,
         draining: asyncio.Event,
     ) -> Approval:
         """Wait until a question is settled or its step must go on; give it as the log then has it.
 
         It is detached if nobody is there, in time, or at a shutdown (`draining`); an answer that was in
-        the log first wins. What `keepalive` raises ends the wait: the caller then calls `abandon`, as it
-        does when it is cancelled.
+        the log first wins. A caller that is cancelled calls `abandon`.
 
         Raises:
             LogUnavailable: the log was still gone when the wait was over.
@@ -162,9 +147,6 @@ class Approvals:
                         continue
                     await self._settle(key, over)
                     return await self.look(key, approval_id)
-                if keepalive is not None and now - wait.told >= self._pace.keepalive:
-                    await keepalive()
-                    wait.told = now
                 await self._pause(known, wait, woken)
                 # While the log is gone nothing can be answered: it is asked again until the wait is over.
                 with suppress(LogUnavailable):
@@ -187,9 +169,8 @@ class Approvals:
         """Wait for news, but not for longer than until something is due."""
         due = core.next_due(known, *wait.waited, streamed=wait.streamed, waits=self._waits)
         expires = (known.asked.expires - self._clock.now_ms()) / 1000
-        told = wait.told + self._pace.keepalive - wait.now
         with suppress(TimeoutError):
-            async with asyncio.timeout(min(self._pace.look, due, expires, told)):
+            async with asyncio.timeout(min(self._look_s, due, expires)):
                 await woken.wait()
         woken.clear()
 

@@ -22,8 +22,9 @@ from modegate.core.endpoints import Kind
 from modegate.core.errors import LogUnavailable
 from modegate.core.problems import PolicyProblems, Problem
 from modegate.server.access import Access, Sites
+from modegate.server.alive import KEEPALIVE_S
 from modegate.server.app import Parts
-from modegate.server.approvals import KEEPALIVE_S, Approvals, Pace
+from modegate.server.approvals import Approvals
 from modegate.server.clock import SystemClock
 from modegate.server.control import Control
 from modegate.server.eventlog_home import HOME_FILE, Home
@@ -114,9 +115,7 @@ async def compose(
         under_way = UnderWay(log)
         folds.on_append.append(under_way.changed)
         recorder = Recorder(folds, clock)
-        approvals = Approvals(
-            folds, log, clock, waits=waits, pace=Pace(keepalive=keepalive), under_way=under_way
-        )
+        approvals = Approvals(folds, log, clock, waits=waits, under_way=under_way)
         draining, memory, thinking = asyncio.Event(), Memory(), Thinking()
         stack.callback(thinking.close)
         messages, responses = MessagesDialect(), ResponsesDialect()
@@ -157,6 +156,7 @@ async def compose(
             approvals=approvals,
             draining=draining,
             under_way=under_way,
+            keepalive=keepalive,
         )
         shared = Shared(
             log=log,

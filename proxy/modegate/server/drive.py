@@ -31,6 +31,7 @@ from modegate.core.events import CallJudged, Entry, Event
 from modegate.core.exchange import Exchange
 from modegate.core.ids import SessionKey
 from modegate.core.standing import Standing
+from modegate.server.alive import KEEPALIVE_S, Alive
 from modegate.server.approvals import Approvals
 from modegate.server.clock import Clock
 from modegate.server.eventlog import EventLog
@@ -89,6 +90,8 @@ class Outside:
     """What the step may hold in memory."""
     thinking: Thinking
     """Where the exchange decides."""
+    keepalive: float = KEEPALIVE_S
+    """Seconds of silence after which the client is sent something."""
 
 
 class Drive:
@@ -102,6 +105,7 @@ class Drive:
         self._chunks: AsyncIterator[bytes] | None = None
         self._begun = False
         """The client has the head of its answer."""
+        self._alive = Alive(outside.send, outside.clock, exchange.keepalive, outside.keepalive)
         self._outcome: str | None = None
 
     async def run(self, standing: Standing) -> str:
@@ -112,6 +116,8 @@ class Drive:
         """Go on with a step whose answer passed raw until a person set a mode; give how it ended."""
         self._answer, self._chunks = under_way.answer, under_way.chunks
         self._begun = under_way.passed is not None
+        if self._begun:
+            self._alive.begin()
         status, headers = under_way.answer.status, under_way.answer.headers
         passed = under_way.passed
         size = self._exchange.size + (passed.size if passed is not None else 0)
@@ -128,6 +134,7 @@ class Drive:
         except ModegateError as error:
             await self.fail(error)
         finally:
+            self._alive.end()
             await self._stop()
         return self._outcome or "failed"
 
@@ -141,7 +148,7 @@ class Drive:
             raise AssertionError("the exchange waits for nothing and is not over")
         chunks = self._chunks
         try:
-            with self._out.report.elsewhere():
+            with self._out.report.elsewhere(), self._alive.waiting():
                 chunk = await anext(chunks)
         except StopAsyncIteration:
             return await self._perform(await self._decide(self._exchange.upstream_end))
@@ -226,7 +233,8 @@ class Drive:
             case SendHead():
                 head = {"status": effect.status, "headers": effect.headers}
                 self._begun = True
-                await self._out.send({"type": "http.response.start", **head})
+                await self._alive({"type": "http.response.start", **head})
+                self._alive.begin()
             case _:
                 raise AssertionError(f"{effect} is performed by _perform")
 
@@ -248,7 +256,7 @@ class Drive:
         self._out.report.sent()
         out = self._out
         try:
-            with out.report.elsewhere():
+            with out.report.elsewhere(), self._alive.waiting():
                 self._answer = await out.upstream.send(
                     UpstreamRequest(out.method, out.target, effect.headers, effect.body)
                 )
@@ -266,23 +274,13 @@ class Drive:
         out = self._out
         asked = replace(effect.asked, expires=out.clock.now_ms() + EXPIRES_MS)
         name = asked.id
-
-        async def keepalive() -> None:
-            await out.send(
-                {"type": "http.response.body", "body": effect.keepalive, "more_body": True}
-            )
-
         try:
             approval = await out.approvals.ask(out.key, asked, mode_seq=effect.mode_seq)
             name = approval.asked.id
             if approval.waited_for:
-                with out.report.elsewhere():
+                with out.report.elsewhere(), self._alive.waiting():
                     approval = await out.approvals.wait(
-                        out.key,
-                        name,
-                        streamed=bool(effect.keepalive),
-                        keepalive=keepalive if effect.keepalive else None,
-                        draining=out.draining,
+                        out.key, name, streamed=effect.streamed, draining=out.draining
                     )
         except asyncio.CancelledError:
             await asyncio.shield(out.approvals.abandon(out.key, name))
@@ -300,11 +298,11 @@ class Drive:
         at = 0
         while len(data) - at > SEND_SLICE:
             piece = data[at : at + SEND_SLICE]
-            await self._out.send({"type": "http.response.body", "body": piece, "more_body": True})
+            await self._alive({"type": "http.response.body", "body": piece, "more_body": True})
             await asyncio.sleep(0)
             at += SEND_SLICE
         rest = data[at:] if at else data
-        await self._out.send({"type": "http.response.body", "body": rest, "more_body": more})
+        await self._alive({"type": "http.response.body", "body": rest, "more_body": more})
         if not more:
             self._outcome = self._outcome or "sent"
 
@@ -312,7 +310,7 @@ class Drive:
         sent = self._outcome == "sent"
         self._outcome = effect.outcome
         if not sent and not effect.broken:
-            await self._out.send({"type": "http.response.body", "body": b"", "more_body": False})
+            await self._alive({"type": "http.response.body", "body": b"", "more_body": False})
 
     def _count(self, what: str) -> None:
         if what == "unreadable":

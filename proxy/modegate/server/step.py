@@ -93,6 +93,8 @@ class Reach:
     approvals: Approvals
     draining: asyncio.Event
     under_way: UnderWay
+    keepalive: float
+    """Seconds of silence after which a client that waits is sent something."""
 
 
 class Step:
@@ -405,6 +407,7 @@ class Step:
             look=look,
             share=self._share,
             thinking=reach.thinking,
+            keepalive=reach.keepalive,
         )
 
 

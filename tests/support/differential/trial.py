@@ -79,9 +79,15 @@ def asked(speech: Speech) -> bytes:
     return json.dumps(speech.api.request(history, TOOLS, streamed=speech.streamed)).encode()
 
 
-def live(speech: Speech, policy: Policy, replies: list[Reply], cut: Cut) -> Trial:
-    """Live through one step, with a person who says yes to whatever is asked."""
+def live(
+    speech: Speech, policy: Policy, replies: list[Reply], cut: Cut, *, waits: bool = False
+) -> Trial:
+    """Live through one step, with a person who says yes to whatever is asked.
+
+    With `waits`, so slowly that the client is kept alive at each silence.
+    """
     session = Session("plan", policy, speech.api.dialect())
+    session.waits = waits
     session.person = lambda question: session.settle(question, "allow_once")
     got = session.step(asked(speech), replies, cut=cut)
     shown = [question.text for question in got.asked if question.purpose == "ask"]

@@ -237,7 +237,11 @@ class StreamWriter(Protocol):
         ...
 
     def keepalive(self) -> bytes:
-        """Give what keeps the client waiting and means nothing."""
+        """Give what keeps the client waiting and means nothing; empty behind the answer's end.
+
+        It is an event, since idle timers of agents do not count comments (R1), unless the answer has not
+        begun or a choice is over: there some client's reader takes no event that means nothing.
+        """
         ...
 
     def done(self) -> bytes:

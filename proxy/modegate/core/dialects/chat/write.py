@@ -45,6 +45,11 @@ class ChatStreamWriter:
         self._spent: list[dict[str, Any]] = []
         self._roles: set[int] = set()
         self._texts: set[int] = set()
+        self._shown: set[int] = set()
+        """Choices of which the client has anything."""
+        self._finished: set[int] = set()
+        """Choices of which the client has the finish."""
+        self._over = False
         self._break_before: set[int] = set()
         self._places: dict[int, Places] = {}
         """By choice: where the calls of this hop stand."""
@@ -90,14 +95,20 @@ class ChatStreamWriter:
 
     def finish(self, choice: int) -> bytes:
         """Give a normal finish of our own."""
+        self._finished.add(choice)
         return self._chunk(choice, {}, "stop")
 
     def keepalive(self) -> bytes:
-        """Give a comment."""
-        return self._out.comment("waiting for a person")
+        """Give a chunk of this answer that says nothing, or a comment where none can be."""
+        if self._over:
+            return b""
+        if not self._head or self._finished:
+            return self._out.comment("waiting")
+        return self._chunk(min(self._shown, default=0), {}, None)
 
     def done(self) -> bytes:
         """Give the end of the answer."""
+        self._over = True
         return self._out.own(DONE)
 
     def stopped(self) -> bytes:
@@ -106,6 +117,7 @@ class ChatStreamWriter:
 
     def error(self, error: ModegateError) -> bytes:
         """Give the error frame that clients of this API take for the end of a failed stream."""
+        self._over = True
         return self._out.own(error_json(error, "chat"))
 
     def _chunk(self, choice: int, delta: dict[str, Any], finish: str | None) -> bytes:
@@ -114,6 +126,10 @@ class ChatStreamWriter:
         return self._out.own(msgspec.json.encode({**head, "choices": choices}))
 
     def _frame(self, frame: ChatFrame, parts: list[Part]) -> bytes:
+        for part in parts:
+            self._over = self._over or part.kind in (Kind.DONE, Kind.ERROR)
+            if part.kind is Kind.FINISH:
+                self._finished.add(part.choice)
         if not frame.data:
             return self._out.passed(frame.raw) or self._out.own(DONE)
         whole = len(parts) == len(frame.parts) and all(
@@ -130,6 +146,7 @@ class ChatStreamWriter:
 
     def _note(self, frame: ChatFrame) -> None:
         for index, choice in frame.choices:
+            self._shown.add(index)
             body = answer.body_of(choice)
             if "role" in body:
                 self._roles.add(index)

@@ -34,6 +34,7 @@ class MessagesStreamWriter:
         """The place of the block that comes next."""
         self._open = False
         """The client has the beginning of the block before that, and not its end."""
+        self._over = False
         self._out = FrameWriter()
 
     def seen(self, part: Part) -> None:
@@ -45,6 +46,7 @@ class MessagesStreamWriter:
         return b"".join(self._frame(part.frame, part) for part in parts)
 
     def _frame(self, frame: MessagesFrame, part: Part) -> bytes:
+        self._over = self._over or part.kind in (Kind.DONE, Kind.ERROR)
         match frame.kind:
             case "message_start" if self._later:
                 return b""
@@ -136,12 +138,13 @@ class MessagesStreamWriter:
         return closing + self._event({"type": "message_delta", "delta": delta, "usage": usage})
 
     def keepalive(self) -> bytes:
-        """Give a ping."""
-        return self._event(PING)
+        """Give a ping, which may stand anywhere: SDKs leave it out before they look at events."""
+        return b"" if self._over else self._event(PING)
 
     def done(self) -> bytes:
         """Give the end of the answer."""
         closing = self._close()
+        self._over = True
         return closing + self._event({"type": "message_stop"})
 
     def stopped(self) -> bytes:
@@ -150,6 +153,7 @@ class MessagesStreamWriter:
 
     def error(self, error: ModegateError) -> bytes:
         """Give the error event, with which a failed stream ends."""
+        self._over = True
         return self._out.own(error_json(error, "messages"), b"error")
 
     def _event(self, value: dict[str, Any]) -> bytes:

@@ -90,6 +90,9 @@ class ResponsesStreamWriter:
         """The highest index of an item that went."""
         self._renumbers = False
         self._replaces = False
+        self._begun = False
+        """The client has the first event."""
+        self._over = False
         self._out = FrameWriter()
 
     def seen(self, part: Part) -> None:
@@ -138,14 +141,22 @@ class ResponsesStreamWriter:
         return b""
 
     def keepalive(self) -> bytes:
-        """Give a comment."""
-        return self._out.comment("waiting for a person")
+        """Give the event that OpenAI sends, numbered as the others; a comment in front of the first."""
+        if self._over:
+            return b""
+        if not self._begun:
+            return self._out.comment("waiting")
+        if self._last < 0:
+            return self._out.own(b'{"type":"keepalive"}', b"keepalive")
+        self._renumbers = True
+        return self._event("keepalive")
 
     def done(self) -> bytes:
         """Give an end of our own."""
         spent = self._spent[-1] if self._spent else {}
         usage = {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0, **spent}
         usage |= answer.add_usage(usage, self._spent[:-1])
+        self._over = True
         return self._event(
             "response.completed", response=self._response("completed", usage, self._shown)
         )
@@ -163,6 +174,7 @@ class ResponsesStreamWriter:
     def _failure(self, code: str, message: str) -> bytes:
         response = self._response("failed", None, ())
         response["error"] = {"code": code, "message": message}
+        self._over = True
         return self._event("response.failed", response=response)
 
     def _response(
@@ -204,6 +216,8 @@ class ResponsesStreamWriter:
             return b""
         if part.kind is Kind.CALL and not all(call.released for call in part.calls):
             return b""
+        self._begun = True
+        self._over = self._over or part.kind in (Kind.FINISH, Kind.ERROR)
         self._renumbers = self._renumbers or event.number != self._hop.events
         edits = self._item_edits(event) if event.out is not None else []
         if part.kind is Kind.FINISH and event.type != answer.ERROR:

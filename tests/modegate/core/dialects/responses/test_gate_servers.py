@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -178,5 +179,23 @@ def test_little_is_kept_of_a_long_answer() -> None:
     assert sum(len(item) for item in writer._shown) < 1_000
 
 
-def test_a_client_is_kept_waiting_by_comments() -> None:
-    assert session().dialect.stream_writer().keepalive().startswith(b": ")
+def test_g11_a_client_is_kept_waiting_by_events_numbered_as_the_others() -> None:
+    """Not in front of the first, which readers want to be `response.created`, and not behind the last."""
+    for numbered in (True, False):
+        got = session()
+        got.waits = True
+        frames = [
+            {key: value for key, value in one.items() if numbered or key != "sequence_number"}
+            for one in events(message("a"))
+        ]
+        raw = stream(frames)
+        body = got.step(REQUEST, [raw], cut=lambda body: body.splitlines(keepends=True)).body
+        told = [json.loads(line[6:]) for line in body.splitlines() if line.startswith(b"data: ")]
+        silent = [one for one in told if one["type"] == "keepalive"]
+        assert len(silent) >= len(frames) - 1
+        assert body.startswith(b": waiting\n\n")
+        assert body.endswith(b"\n\n")
+        assert told[-1]["type"] == "response.completed"
+        assert all(("sequence_number" in one) is numbered for one in told)
+        if numbered:
+            assert [one["sequence_number"] for one in told] == list(range(len(told)))
