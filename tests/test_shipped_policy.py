@@ -25,6 +25,8 @@ READS = """
     todowrite board_read kilo_local_recall read_file grep_search list_directory list_agents update_topic
     read_files search_codebase ask_question team_status List Checklist CheckBackgroundJob AskQuestion
     Skills view rg read_bash list_bash read_agent search_tool_functions todo ls think finish
+    LS complete recall task_complete find collaboration__list_agents todo_write report_findings zoom_image
+    get_current_thread_id
 """
 CHANGES = """
     Write Edit Bash Agent Workflow NotebookEdit ScheduleWakeup CronCreate CronDelete EnterWorktree
@@ -39,6 +41,8 @@ CHANGES = """
     mcp__docs__find mcp__fs__write_file exit_plan_mode
     code_execution code_interpreter mcp memory computer str_replace_based_edit_tool sleep create_goal
     followup_task resume_agent interrupt_agent DeferredToolPlaceholder
+    collaboration__spawn_agent collaboration__send_message collaboration__wait_agent read_mcp_resource
+    compact_conversation convert loop_wakeup monitor
 """
 
 
@@ -60,8 +64,8 @@ def test_a_tool_that_changes_runs_or_calls_out_is_neither(name: str) -> None:
     [
         ({"command": "view", "path": "/a", "summary": "look"}, Verdict.RELEASE),
         ({"command": "create", "path": "/a", "file_text": "x"}, Verdict.ANSWER),
-        ({"command": "plan", "task_list": []}, Verdict.ANSWER),
         ({"command": "view "}, Verdict.ANSWER),
+        ({"command": ["view"]}, Verdict.ANSWER),
         ({"path": "/a"}, Verdict.ANSWER),
         (None, Verdict.ANSWER),
     ],
@@ -71,6 +75,14 @@ def test_a_tool_of_several_effects_may_only_view(
 ) -> None:
     assert may_offer(PLAN, ToolName(tool))
     assert judge(PLAN, ToolCall(ToolName(tool), arguments)).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("tool", "verdict"), [("file_editor", Verdict.ANSWER), ("task_tracker", Verdict.RELEASE)]
+)
+def test_r8_a_list_of_tasks_may_be_written(tool: str, verdict: Verdict) -> None:
+    call = ToolCall(ToolName(tool), {"command": "plan", "task_list": [{"title": "a"}]})
+    assert judge(PLAN, call).verdict is verdict
 
 
 def test_the_section_says_what_holds_and_how_the_mode_is_left() -> None:

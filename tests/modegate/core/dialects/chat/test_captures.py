@@ -30,14 +30,14 @@ READS = {
     "team_read_mailbox",
     "continue": "Read List Checklist CheckBackgroundJob AskQuestion Skills",
     "copilot": "read_bash list_bash view fetch_copilot_cli_documentation skill read_agent list_agents "
-    "rg glob",
-    "gptme": "todo",
+    "rg glob task_complete",
+    "gptme": "todo complete recall",
     "kilo": "board_read glob grep kilo_local_recall read skill todowrite",
     "mini": "",
     "opencode": "glob grep read skill todowrite",
     "openhands": "file_editor task_tracker finish think",
     "pi": "read",
-    "qwen": "get_goal glob grep_search list_agents read_file skill tool_search",
+    "qwen": "get_goal glob grep_search list_agents read_file skill tool_search report_findings zoom_image",
     "sdk": "read_file final_answer",
     "vibe": "search_tool_functions read_file skill todo",
 }
@@ -48,15 +48,15 @@ CHANGES = {
     "team_broadcast team_mission_log team_cleanup team_create_outcome team_attach_outcome_fragment "
     "team_review_outcome_fragment team_finalize_outcome",
     "continue": "Write Bash Fetch Edit Exit",
-    "copilot": "bash stop_bash apply_patch sql session_store_sql write_agent task task_complete",
-    "gptme": "append complete convert mcp memory patch patch_many recall save shell tmux vent ipython",
+    "copilot": "bash stop_bash apply_patch sql session_store_sql write_agent task",
+    "gptme": "append convert mcp memory patch patch_many save shell tmux vent ipython",
     "kilo": "background_process bash board_post cancel_wakeup edit schedule_wakeup task webfetch write",
     "mini": "bash",
     "opencode": "bash edit task webfetch write",
     "openhands": "terminal task",
     "pi": "bash edit write",
     "qwen": "agent edit notebook_edit run_shell_command tool_call update_goal write_file loop_wakeup "
-    "monitor read_mcp_resource report_findings web_fetch zoom_image",
+    "monitor read_mcp_resource web_fetch",
     "sdk": "write_file bash",
     "vibe": "run_typescript write_file edit bash unified_harness_scratchpad",
 }

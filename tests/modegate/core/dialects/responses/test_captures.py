@@ -31,10 +31,10 @@ REQUESTS = {
 
 # What stays and what goes, by agent; every tool of every request is in one of the two.
 READS = {
-    "codex": "request_user_input view_image get_goal tool_search",
+    "codex": "request_user_input view_image get_goal tool_search collaboration__list_agents",
     "copilot": "read_bash list_bash view fetch_copilot_cli_documentation skill read_agent list_agents "
     "rg glob",
-    "deepagents": "ls read_file glob grep",
+    "deepagents": "ls read_file glob grep get_current_thread_id",
     "opencode": "glob grep read skill",
     "pi": "read",
     "sdk": "read_file",
@@ -43,11 +43,10 @@ CHANGES = {
     "codex": "exec_command write_stdin apply_patch create_goal update_goal web_search exec wait "
     "multi_agent_v1__close_agent multi_agent_v1__resume_agent multi_agent_v1__send_input "
     "multi_agent_v1__spawn_agent multi_agent_v1__wait_agent collaboration__followup_task "
-    "collaboration__interrupt_agent collaboration__list_agents collaboration__send_message "
+    "collaboration__interrupt_agent collaboration__send_message "
     "collaboration__spawn_agent collaboration__wait_agent",
     "copilot": "bash stop_bash apply_patch sql session_store_sql write_agent task",
-    "deepagents": "write_file edit_file delete task compact_conversation update_goal js_eval fetch_url "
-    "get_current_thread_id",
+    "deepagents": "write_file edit_file delete task compact_conversation update_goal js_eval fetch_url",
     "opencode": "apply_patch bash task webfetch",
     "pi": "bash edit write",
     "sdk": "write_file bash",
