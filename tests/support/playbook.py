@@ -25,6 +25,7 @@ from modegate.core.effects import (
     Effect,
     Finish,
     Headers,
+    Learned,
     ReadBlobs,
     ReadState,
     SendBytes,
@@ -165,6 +166,8 @@ class Session:
         self.breaks: type | None = None
         """The kind of effect that cannot be performed, once, after `performs` of them were."""
         self.performs = 0
+        self.learned: dict[str, bool] = {}
+        """What its upstream was found to take."""
         self._steps = 0
         if mode_id != DEFAULT_MODE:
             self.set_mode(mode_id)
@@ -242,7 +245,8 @@ class Session:
         """
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         self._steps += 1
-        request = StepRequest(StepId(f"{self._steps:020x}"), headers or [], raw, raw)
+        step = StepId(f"{self._steps:020x}")
+        request = StepRequest(step, headers or [], raw, raw, learned=self.learned)
         exchange = Exchange(self.dialect, request)
         return _Run(self, exchange, list(replies), cut, tighten_after).run()
 
@@ -357,6 +361,8 @@ class _Run:
                 got.pieces.append(effect.data)
             case Count():
                 got.counts.append(effect.what)
+            case Learned():
+                session.learned[effect.model] = effect.thoughts
             case Finish():
                 assert got.finish is None, "two ends"
                 got.finish = effect

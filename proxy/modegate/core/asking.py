@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 from modegate.core import headers, keeping, notices, transcript
@@ -13,10 +13,11 @@ from modegate.core.assemble import assemble
 from modegate.core.dialects.base import ChoiceRead, Dialect, Refused
 from modegate.core.effects import Abandon, Append, CallUpstream, Effect, Headers
 from modegate.core.errors import BadRequest
-from modegate.core.events import AnswerMapped, NoticeGiven, TurnWithheld
+from modegate.core.events import AnswerMapped, HistoryRefused, NoticeGiven, TurnWithheld
+from modegate.core.forms import Form
 from modegate.core.gate import Offer
 from modegate.core.identify import lane
-from modegate.core.ids import Lane, StepId, ToolName
+from modegate.core.ids import Lane, Seq, StepId, ToolName
 from modegate.core.policy import EXIT_TOOL
 from modegate.core.standing import Standing
 from modegate.core.text_calls import Habit, TextCalls, habit_of
@@ -38,6 +39,8 @@ class StepRequest:
     """Without the client's content-encoding."""
     counts: bool = False
     """It asks only how long the request would be: nothing comes of it but a number."""
+    learned: Mapping[str, bool] = field(default_factory=dict)
+    """By model, whether its upstream takes back what it thought, where that was found out."""
 
 
 class Asking:
@@ -52,12 +55,18 @@ class Asking:
         self._found: dict[int, TurnWithheld] = {}
         self._placed: notices.Placed = {}
         self._owed: list[NoticeGiven] = []
+        self._notices: tuple[Seq, ...] = ()
         self._mapped: AnswerMapped | None = None
+        self._owes = True
+        """The results that are owed are not with the provider yet."""
         self._chain = keeping.Chain()
-        self._unchained: Callable[[], bytes] | None = None
-        """Gives the hop under way with all that was said, where it only goes on from a kept answer."""
-        self._chains = True
-        """Hops go on from what the provider keeps; no longer once it did not find that."""
+        self.form = Form()
+        """In which form the next request goes out."""
+        self._stored: Mapping[str, bytes] = {}
+        self._turns: list[tuple[ChoiceRead, Sequence[Refused]]] = []
+        self._restored: frozenset[StepId] = frozenset()
+        self.chains = False
+        """The hop under way only goes on from an answer that the provider keeps, if it does as it says."""
 
     def read(self, standing: Standing) -> tuple[str, ...]:
         """Read the request and give the stored bodies that belong into its history.
@@ -92,27 +101,79 @@ class Asking:
         origin = self._chain.origin
         given = notices.due(standing, self.lane, items, origin)
         self._owed = [given] if given else []
-        self._placed = notices.place(items, (*state.notices, *self._owed), self.lane, origin)
+        told_of = [one for one in (*state.notices, *self._owed) if one.lane == self.lane]
+        self._placed = notices.place(items, told_of, self.lane, origin)
+        self._notices = tuple(one.mode_seq for one in told_of) if self._placed else ()
 
     def restore(self, stored: Mapping[str, bytes]) -> None:
         """Put back what is still stored, and the notices."""
+        self._stored = stored
+        if self._step.learned and self._request is not None:
+            self.form = Form(self._step.learned.get(self.model))
+        self._build()
+
+    def reform(self, form: Form) -> None:
+        """Put back what goes in another form of the request, and what its model has said since."""
+        self.form = form
+        self._build()
+
+    def _build(self) -> None:
+        form, self._base = self.form, self._request
+        wanted = self._found if form.withheld else {}
+        placed = self._placed if form.notices else {}
         # What nobody can read passes in the default mode: then there is no request, and nothing was found.
-        taken = self._request.call_ids if self._found else frozenset()
-        found = transcript.complete(self._found, stored, taken)
-        lost = transcript.lost(self._found, found)
+        taken = self._request.call_ids if wanted else frozenset()
+        found = transcript.complete(wanted, self._stored, taken)
+        lost = transcript.lost(wanted, found)
+        self._restored = frozenset(wanted[at].step for at in (*found, *lost))
         if lost and isinstance(self._dialect, transcript.Forgets):
-            body = self._dialect.forget(self._request, found, self._placed, lost)
+            body = self._dialect.forget(self._request, found, placed, lost)
             self._base = self._dialect.read(body)
-        elif found or self._placed:
-            body = self._dialect.restore(self._request, found, self._placed, None)
+        elif found or placed:
+            body = self._dialect.restore(self._request, found, placed, form.thoughts)
             self._base = self._dialect.read(body)
         if self._mapped is not None:
             self._base = self._dialect.read(keeping.go_on(self._dialect, self._base, self._mapped))
+        for choice, refused in self._turns:
+            self._extend(choice, refused)
+
+    @property
+    def later(self) -> bool:
+        """Whether the model has said something in this step that is not all of its answer."""
+        return bool(self._turns)
+
+    @property
+    def tells(self) -> bool:
+        """Whether notices stand in the request."""
+        return self.form.notices and bool(self._placed)
+
+    @property
+    def restores(self) -> bool:
+        """Whether something that was withheld stands in the request."""
+        return self.form.withheld and bool(self._restored)
+
+    @property
+    def puts_in(self) -> bool:
+        """Whether something stands in the request's history that its client never sent."""
+        return self.later or self.tells or self.restores
+
+    @property
+    def model(self) -> str:
+        """The model that is asked; empty where none is named."""
+        name = self._request.value("model")
+        return name if isinstance(name, str) else ""
+
+    def left_out(self) -> HistoryRefused:
+        """Say what of the history the provider took the request without."""
+        form = self.form
+        turns = () if form.withheld else tuple(turn.step for turn in self._found.values())
+        notices = () if form.notices else self._notices
+        return HistoryRefused(self._step.step, turns, self.lane, notices)
 
     def taken(self) -> list[Effect]:
         """Log that the provider has taken the request, where something was owed that it keeps now."""
-        events = keeping.settled(self.kept, self._mapped)
-        self._mapped = None
+        owed, self._owes = self._mapped if self._owes else None, False
+        events = keeping.settled(self.kept, owed)
         return [Append(events)] if events else []
 
     @property
@@ -185,23 +246,16 @@ class Asking:
 
     def extend(self, choice: ChoiceRead, refused: Sequence[Refused]) -> None:
         """Let the next hop follow what the model said, with our answers to its calls."""
-        base, refused = self._base, notices.in_results(refused)
-        whole = partial(self._dialect.extend, base, choice, refused, None)
-        chained = keeping.chained(self._dialect, base, choice, refused) if self._chains else None
-        kept = self.kept
-        self._unchained = whole if chained and kept and not kept.conversation else None
-        self._base = self._dialect.read(chained or whole())
+        refused = notices.in_results(refused)
+        self._turns.append((choice, refused))
+        self._extend(choice, refused)
 
-    def unchain(self) -> bool:
-        """Let the hop that was refused hold all that was said, if it did not; tell whether it is another now.
-
-        A provider may say that it keeps an answer, and not know it.
-        """
-        if self._unchained is None:
-            return False
-        self._base, self._unchained = self._dialect.read(self._unchained()), None
-        self._chains = False
-        return True
+    def _extend(self, choice: ChoiceRead, refused: Sequence[Refused]) -> None:
+        form, base, kept = self.form, self._base, self.kept
+        chained = keeping.chained(self._dialect, base, choice, refused) if form.chained else None
+        self.chains = chained is not None and kept is not None and not kept.conversation
+        body = chained or self._dialect.extend(base, choice, refused, form.thoughts)
+        self._base = self._dialect.read(body)
 
     @cached_property
     def lane(self) -> Lane:

@@ -10,6 +10,7 @@
 | `CallUpstream` | `Exchange.upstream_head`, `upstream_data`, `upstream_end` |
 | `StopUpstream` | nothing; the rest of the upstream's answer is not wanted |
 | `SendHead`, `SendBytes` | nothing |
+| `Learned` | nothing; later steps are told of it (`StepRequest.learned`) |
 | `Finish` | nothing; the step is over |
 """
 
@@ -106,6 +107,14 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
+class Learned:
+    """Remember whether this upstream takes back what this model thought, in turns that modegate puts in."""
+
+    model: str
+    thoughts: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Finish:
     """The answer is complete; with `broken`, the connection is cut so that the client notices."""
 
@@ -125,5 +134,6 @@ Effect = (
     | SendHead
     | SendBytes
     | Count
+    | Learned
     | Finish
 )

@@ -233,6 +233,18 @@ class NoticeGiven:
 
 
 @dataclass(frozen=True, slots=True)
+class HistoryRefused:
+    """`history/refused`: the provider took a request only without what modegate had put into its history."""
+
+    step: StepId
+    turns: tuple[StepId, ...]
+    """Steps of which nothing is put back any more."""
+    lane: Lane = NO_LANE
+    notices: tuple[Seq, ...] = ()
+    """The `mode/set` of which this lane's notices are put in no more."""
+
+
+@dataclass(frozen=True, slots=True)
 class Unknown:
     """An event of a type or a version that this version of modegate does not know."""
 
@@ -255,6 +267,7 @@ Event = (
     | ApprovalAnswered
     | ApprovalClosed
     | NoticeGiven
+    | HistoryRefused
     | Unknown
 )
 
@@ -273,6 +286,7 @@ TYPES: dict[str, type[Any]] = {
     "approval/answered": ApprovalAnswered,
     "approval/closed": ApprovalClosed,
     "notice/given": NoticeGiven,
+    "history/refused": HistoryRefused,
 }
 NAMES: dict[type[Any], str] = {cls: name for name, cls in TYPES.items()}
 

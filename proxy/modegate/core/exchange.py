@@ -67,7 +67,7 @@ class Exchange(Ending):
         self._decoder: Decoder | None = None
         self._coded = False
         """The answer under way is compressed."""
-        self._mending = Mending(dialect)
+        self._mending = Mending(dialect, self._asking)
         self._complaint: Complaint | None = None
         """An error that is on its way."""
         self._asks: deque[Ask] = deque()
@@ -97,9 +97,9 @@ class Exchange(Ending):
             strays = self._default and self._asking.strays(self._standing)
             self._relay = self._step.counts or (self._default and not strays)
             if self._step.counts:
-                return self._mending.sending(self._asking.counted(self._standing))
+                return self._mending.sending(lambda: self._asking.counted(self._standing))
             if self._relay:
-                return self._mending.sending(self._asking.untouched(self._standing))
+                return self._mending.sending(lambda: self._asking.untouched(self._standing))
             self._ready()
             told: list[Effect] = [] if self._asking.declares_tools else [Count("no_tools")]
             return [*told, *self._asking.moved_on(self._standing), *self._call(self._standing)]
@@ -159,6 +159,10 @@ class Exchange(Ending):
         """Take that a person has set a mode: what passed unread until now is read from here on."""
         if self._over or not self.passes_unread:
             return []
+        if self._complaint is not None:
+            # It is not asked again, as what forbids it now was not in force.
+            self._now, self._relay, self._default = now, False, False
+            return []
         if self._texts_pass and not self._asking.holds_texts(now):
             return []
         if self._relay and self._asking.readable:
@@ -174,16 +178,17 @@ class Exchange(Ending):
         later = self._closing.hops > 0
         streamed = is_stream(lines)
         ok = 200 <= status < 300
-        if later and not (ok and streamed is isinstance(self._closing.first, StreamedHop)):
-            if 400 <= status < 500 and self._asking.unchain():
-                return [StopUpstream(), Count("unchained"), *self._call(self._standing)]
+        may_mend = self._mending.may_mend(status)
+        fits = ok and streamed is isinstance(self._closing.first, StreamedHop)
+        if later and not (fits or may_mend):
             return self._give_up()
         gated = not (self._relay or self._lenient)
-        if 400 <= status < 600 and (gated or self._mending.may_mend(status)):
+        if 400 <= status < 600 and (gated or may_mend):
             self._complaint = Complaint(status, lines)
             return []
-        taken = self._asking.taken() if ok and not self._step.counts else []
-        return [*taken, *self._head(status, lines, streamed=streamed)]
+        known = ok and not self._step.counts
+        told = [*self._mending.settled(), *self._asking.taken()] if known else []
+        return [*told, *self._head(status, lines, streamed=streamed)]
 
     def _head(self, status: int, lines: Headers, *, streamed: bool) -> list[Effect]:
         later, ok = self._closing.hops > 0, 200 <= status < 300
@@ -259,7 +264,7 @@ class Exchange(Ending):
             return self._cut(error)
         if self._complaint is not None:
             complaint = self._complaint
-            if (call := self._mending.mended(complaint)) is not None:
+            if self._as_before and (call := self._mending.mended(complaint)) is not None:
                 self._complaint = None
                 return [Count("mended"), call]
             return self._complained(complaint, ended=True)
@@ -312,6 +317,8 @@ class Exchange(Ending):
     @property
     def passes_unread(self) -> bool:
         """Whether the answer, or a part of it, is not read, since no mode that wants it was in force."""
+        if self._complaint is not None:
+            return not (self._standing.gated or self._now.gated)
         if self._relay:
             return not self._step.counts
         return self._texts_pass or self._rest_passes
@@ -400,12 +407,23 @@ class Exchange(Ending):
         self._default = self._default and not standing.gated
         asking = self._asking
         make = asking.as_it_came if self._default else asking.assembled
-        self._offer, effects = make(standing)
-        return self._mending.sending(effects)
+
+        def made() -> list[Effect]:
+            self._offer, effects = make(standing)
+            return effects
+
+        return self._mending.sending(made)
+
+    @property
+    def _as_before(self) -> bool:
+        """Whether a request may go again: one of before a mode was set would offer what that forbids."""
+        return self._standing.gated or not self._now.gated
 
     def _complained(self, complaint: Complaint, *, ended: bool) -> list[Effect]:
         """Give the client an error as it came, unless it is an answer and a mode is in force."""
         self._complaint = None
+        if self._closing.hops:
+            return self._give_up()
         if not (self._relay or self._lenient):
             try:
                 complaint.check()

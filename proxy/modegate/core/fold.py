@@ -24,6 +24,7 @@ from modegate.core.events import (
     CallJudged,
     ClientLeft,
     Event,
+    HistoryRefused,
     ModeSet,
     NoticeGiven,
     Record,
@@ -183,6 +184,14 @@ def _notice(state: State, _record: Record, event: NoticeGiven) -> State:
     return _lane(told, event.lane, replace(last, mode=event.mode)) if last else told
 
 
+def _refused(state: State, _record: Record, event: HistoryRefused) -> State:
+    withheld = tuple(turn for turn in state.withheld if turn.step not in event.turns)
+    notices = tuple(
+        one for one in state.notices if one.lane != event.lane or one.mode_seq not in event.notices
+    )
+    return replace(state, withheld=withheld, notices=notices)
+
+
 def _unknown(state: State, record: Record, event: Unknown) -> State:
     if event.v <= VERSION and not event.type.startswith(BINDING):
         return state
@@ -207,6 +216,7 @@ TRANSITIONS: dict[type[Any], Callable[[State, Record, Any], State]] = {
     ApprovalAnswered: _settle,
     ApprovalClosed: _settle,
     NoticeGiven: _notice,
+    HistoryRefused: _refused,
     Unknown: _unknown,
 }
 

@@ -19,6 +19,7 @@ from modegate.core.effects import (
     Count,
     Effect,
     Finish,
+    Learned,
     ReadBlobs,
     ReadState,
     SendBytes,
@@ -43,7 +44,8 @@ from modegate.server.recorder import Recorder
 from modegate.server.report import Report
 from modegate.server.thinking import Given, Thinking
 from modegate.server.under_way import Look
-from modegate.server.upstream import Upstream, UpstreamAnswer, UpstreamRequest
+from modegate.server.upstream import UpstreamAnswer, UpstreamRequest
+from modegate.server.upstreams import Picked
 
 KEEP_BLOBS_MS = 30 * 24 * 60 * 60 * 1000
 """How long withheld exchanges can be put back: a month, longer than agents resume a session."""
@@ -73,7 +75,7 @@ class Outside:
     target: bytes
     method: str
     send: Send
-    upstream: Upstream
+    upstream: Picked
     log: EventLog
     folds: Folds
     """Through which events are appended, so that the state in memory needs no reading again."""
@@ -151,6 +153,9 @@ class Drive:
             with self._out.report.elsewhere(), self._alive.waiting():
                 chunk = await anext(chunks)
         except StopAsyncIteration:
+            await self._look()
+            if self._outcome is not None:
+                return None
             return await self._perform(await self._decide(self._exchange.upstream_end))
         except UpstreamFailed as error:
             return await self._perform(self._exchange.upstream_end(error))
@@ -235,6 +240,8 @@ class Drive:
                 self._begun = True
                 await self._alive({"type": "http.response.start", **head})
                 self._alive.begin()
+            case Learned():
+                self._out.upstream.learn(effect.model, thoughts=effect.thoughts)
             case _:
                 raise AssertionError(f"{effect} is performed by _perform")
 

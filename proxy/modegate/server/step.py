@@ -384,7 +384,8 @@ class Step:
             body = plain = await self._reach.thinking(cost(plain), dialect.unstored, plain)
             head = lines.replace(head, b"content-encoding", None)
         self._share.take(COPIES * len(plain))
-        return Exchange(dialect, StepRequest(self.id, head, body, plain, endpoint.counts))
+        learned = upstream.learned
+        return Exchange(dialect, StepRequest(self.id, head, body, plain, endpoint.counts, learned))
 
     def _outside(
         self, endpoint: Endpoint, found: identify.Identified, upstream: Picked, look: Look

@@ -42,17 +42,30 @@ class _Client:
     spec: UpstreamSpec
     upstream: Upstream
     added: Added
+    learned: dict[DialectName, dict[str, bool]] = field(default_factory=dict)
     steps: int = 0
     retired: bool = False
+
+
+MAX_LEARNED = 256
+"""Models of one upstream and API of which is known what it takes; the oldest is forgotten at last."""
 
 
 class Picked:
     """The upstream of one request, with what modegate adds for it."""
 
     def __init__(
-        self, upstream: Upstream, dialect: DialectName, given: Added, *, stores: bool = True
+        self,
+        upstream: Upstream,
+        dialect: DialectName,
+        given: Added,
+        learned: dict[str, bool],
+        *,
+        stores: bool = True,
     ) -> None:
         """Take the upstream, and the API that the request belongs to."""
+        self.learned = learned
+        """By model, whether it takes back what that thought, as far as that was found out."""
         self.stores = stores
         """Whether an answer can be stored there, for later requests to refer to."""
         self._upstream = upstream
@@ -71,6 +84,13 @@ class Picked:
             UpstreamRequest(request.method, request.target, headers, request.body)
         )
 
+    def learn(self, model: str, *, thoughts: bool) -> None:
+        """Remember what it takes, for requests that come later."""
+        self.learned.pop(model, None)
+        self.learned[model] = thoughts
+        while len(self.learned) > MAX_LEARNED:
+            del self.learned[next(iter(self.learned))]
+
     async def close(self) -> None:
         """Do nothing: the connections belong to the pool."""
 
@@ -82,6 +102,8 @@ class Upstreams:
     default: Default
     environment: Mapping[str, str]
     library: Library = field(default_factory=Library)
+    _learned: dict[DialectName, dict[str, bool]] = field(default_factory=dict)
+    """Of what no route fits."""
     _routes: tuple[Route, ...] = ()
     _clients: dict[str, _Client] = field(default_factory=dict)
     _retired: list[_Client] = field(default_factory=list)
@@ -124,13 +146,15 @@ class Upstreams:
         """Give the upstream for a request, and keep it open meanwhile."""
         name = choose(self._routes, dialect, model)
         if name is None:
-            yield Picked(self.default(dialect), dialect, Added())
+            learned = self._learned.setdefault(dialect, {})
+            yield Picked(self.default(dialect), dialect, Added(), learned)
             return
         client = self._clients[name]
         client.steps += 1
         try:
             stores = not client.spec.litellm
-            yield Picked(client.upstream, dialect, client.added, stores=stores)
+            learned = client.learned.setdefault(dialect, {})
+            yield Picked(client.upstream, dialect, client.added, learned, stores=stores)
         finally:
             client.steps -= 1
             if client.retired:

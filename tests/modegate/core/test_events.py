@@ -25,6 +25,7 @@ from modegate.core.events import (
     ClientLeft,
     Entry,
     Event,
+    HistoryRefused,
     ModeSet,
     NoticeGiven,
     Option,
@@ -194,6 +195,10 @@ EXAMPLES: dict[str, tuple[Event, dict[str, Any]]] = {
             "at": -1,
         },
     ),
+    "history/refused": (
+        HistoryRefused(StepId("s"), (StepId("t"),), Lane("l"), (Seq(4),)),
+        {"step": "s", "turns": ["t"], "lane": "l", "notices": [4]},
+    ),
 }
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -248,6 +253,13 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.builds(ApprovalDetached, TEXT, st.sampled_from(["nobody", "timeout", "shutdown"])),
     st.builds(ApprovalAnswered, TEXT, TEXT, TEXT),
     st.builds(ApprovalClosed, TEXT, st.sampled_from(["expired", "superseded", "abandoned"])),
+    st.builds(
+        HistoryRefused,
+        TEXT.map(StepId),
+        st.lists(TEXT.map(StepId), max_size=3).map(tuple),
+        LANES,
+        st.lists(NUMBERS.map(Seq), max_size=3).map(tuple),
+    ),
     st.builds(NoticeGiven, LANES, TEXT, NUMBERS.map(Seq), TEXT, TEXT, TEXT),
 )
 

@@ -17,7 +17,7 @@ from modegate.core.policy_file import parse
 from modegate.core.problems import PolicyProblems
 from modegate.server.upstream import Upstream, UpstreamRequest
 from modegate.server.upstream_http import HttpUpstream
-from modegate.server.upstreams import Upstreams
+from modegate.server.upstreams import MAX_LEARNED, Upstreams
 from support.raw_upstream import PATIENCE, Act, RawUpstream, chunked, whole
 
 GET = UpstreamRequest("GET", b"/v1/models", [(b"authorization", b"Bearer client")], b"")
@@ -226,3 +226,32 @@ async def test_the_pools_size_and_the_timeouts_hold() -> None:
             with pytest.raises(UpstreamFailed, match="no byte for too long"):
                 await upstream.send(GET)
         assert raw.connections == 2
+
+
+async def test_what_an_upstream_takes_is_known_while_it_is_there() -> None:
+    """By model and API, of so many models at most; what a policy changes is another upstream."""
+    async with RawUpstream() as raw, pool() as upstreams:
+        upstreams.adopt(leading_to(raw.base_url))
+        with upstreams.pick("chat", None) as upstream:
+            for number in range(300):
+                upstream.learn(f"m{number}", thoughts=False)
+            upstream.learn("m299", thoughts=True)
+        upstreams.adopt(leading_to(raw.base_url))
+        with upstreams.pick("chat", None) as upstream:
+            assert len(upstream.learned) == MAX_LEARNED
+            assert (upstream.learned["m298"], upstream.learned["m299"]) == (False, True)
+        with upstreams.pick("messages", None) as upstream:
+            assert not upstream.learned
+        upstreams.adopt(leading_to(raw.base_url, ", timeouts: {read: 1m}"))
+        with upstreams.pick("chat", None) as upstream:
+            assert not upstream.learned
+
+
+async def test_so_is_what_the_default_takes() -> None:
+    async with RawUpstream() as raw, pool(raw.base_url) as upstreams:
+        with upstreams.pick("chat", None) as upstream:
+            upstream.learn("m", thoughts=True)
+        with upstreams.pick("chat", None) as upstream:
+            assert upstream.learned == {"m": True}
+        with upstreams.pick("responses", None) as upstream:
+            assert not upstream.learned
