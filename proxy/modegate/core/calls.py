@@ -55,6 +55,24 @@ MAX_ID = 64 * 1024
 model's signature into an id (Gemini, by way of litellm), which has some kilobytes."""
 
 
+SHORT_ID = 9
+"""Ids shorter than this (`call_0`) are likely to be used again in the same history."""
+
+SIGNATURE = "__thought__"
+"""What litellm puts between a call's id and the signature of the thought that led to it."""
+
+
+def other_id(name: str, mark: str) -> str:
+    """Give another id in the place of one, told apart by a hash; a signature in it stays whole.
+
+    Mistral takes ids of nine letters and digits alone; others take at most forty characters.
+    """
+    head, sign, signature = name.partition(SIGNATURE)
+    alike = len(head) == SHORT_ID and head.isalnum()
+    made = mark[:SHORT_ID] if alike else f"{head[:20] or 'call'}_{mark[:12]}"
+    return made + sign + signature
+
+
 @dataclass(eq=False, slots=True)
 class Gathered:
     """One call of an answer, as far as it has come."""

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from modegate.core import leaving, words
-from modegate.core.calls import Gathered, arguments_hash, digest
+from modegate.core.calls import SHORT_ID, Gathered, arguments_hash, digest, other_id
 from modegate.core.dialects.base import Refused
 from modegate.core.events import CallJudged
 from modegate.core.ids import DEFAULT_MODE, CallId, Seq, StepId, ToolName
@@ -19,9 +19,6 @@ from modegate.core.near import near
 from modegate.core.policy import EXIT_TOOL, Exit, Judgement, ToolCall, Verdict
 from modegate.core.standing import STRICTNESS, Force, Standing
 from modegate.core.text_calls import TextCalls
-
-SHORT_ID = 9
-"""Ids shorter than this (`call_0`) are likely to be used again in the same history."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,9 +230,6 @@ class Gate:
         made = call.id
         if len(made) < SHORT_ID or made in self._taken or ids[made] > 1:
             self._made += 1
-            mark = digest(f"{self._step}/{self._made}")
-            # Mistral takes ids of nine letters and digits alone; others take at most forty characters.
-            alike = len(made) == SHORT_ID and made.isalnum()
-            made = mark[:SHORT_ID] if alike else f"{made[:20] or 'call'}_{mark[:12]}"
+            made = other_id(made, digest(f"{self._step}/{self._made}"))
         self._taken.add(made)
         return made

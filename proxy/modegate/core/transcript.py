@@ -12,11 +12,20 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from modegate.core.calls import digest
+from modegate.core.calls import digest, other_id
 from modegate.core.dialects.base import ChoiceRead, Item
 from modegate.core.events import Segment, TurnWithheld, WithheldHop
 from modegate.core.ids import StepId
-from modegate.core.spans import quote
+from modegate.core.spans import (
+    Edit,
+    Member,
+    Span,
+    apply,
+    elements,
+    members,
+    quote,
+    without_lone_surrogates,
+)
 
 MAX_BLOB = 256 * 1024
 """Bytes kept of one hop. A larger one is not stored, and then nothing of its answer is put back."""
@@ -121,20 +130,44 @@ def complete(
 def _apart(blob: bytes, ref: str, taken: Set[str]) -> bytes:
     """Give withheld calls other ids where the client got a call of the same one later (S5).
 
-    The provider would refuse this request and each later one. What is signed is not decoded, and the same
-    body gets the same ids each time.
+    The provider would refuse this request and each later one. Only ids are touched, of calls and of our
+    answers to them, and the same body gets the same ids each time.
     """
-    for name in sorted(taken & set(_ids(msgspec.json.decode(blob)))) if taken else ():
-        new = f"{name[:20]}_{digest(ref + name)[:12]}"
-        blob = blob.replace(quote(name), quote(new))
-    return blob
+    if not taken:
+        return blob
+    edits = [
+        Edit(*span, quote(other_id(name, digest(ref + name))))
+        for span in _ids(without_lone_surrogates(blob))
+        if (name := _name(blob[span.start : span.end])) in taken
+    ]
+    return apply(blob, edits)
 
 
-def _ids(value: Any) -> Iterator[str]:
-    """Give what could be the id of a call in a stored body."""
-    if isinstance(value, dict):
-        yield from (value[key] for key in ("id", "call_id") if isinstance(value.get(key), str))
-        value = list(value.values())
-    if isinstance(value, list):
-        for one in value:
-            yield from _ids(one)
+_IDS = frozenset({"id", "call_id", "tool_call_id", "tool_use_id", "approval_request_id"})
+"""Where a call, or an answer to one, has its id."""
+
+
+def _ids(blob: bytes) -> Iterator[Span]:
+    """Give where the ids of calls and of answers stand in a stored body."""
+    for member in members(blob):
+        for one in _list(blob, member.value):
+            # A call stands behind its place; a turn is messages, of which one holds calls.
+            *_, holder = (one, *_list(blob, one))
+            for inner in _object(blob, holder):
+                if inner.key in _IDS:
+                    yield inner.value
+                elif inner.key == "tool_calls":
+                    calls = _list(blob, inner.value)
+                    yield from (m.value for c in calls for m in members(blob, c) if m.key in _IDS)
+
+
+def _list(blob: bytes, span: Span) -> list[Span]:
+    return elements(blob, span) if blob[span.start : span.start + 1] == b"[" else []
+
+
+def _object(blob: bytes, span: Span) -> list[Member]:
+    return members(blob, span) if blob[span.start : span.start + 1] == b"{" else []
+
+
+def _name(value: bytes) -> Any:
+    return msgspec.json.decode(without_lone_surrogates(value))

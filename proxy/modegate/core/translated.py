@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from modegate.core import spans
+from modegate.core.calls import SIGNATURE
 from modegate.core.errors import BadRequest, DialectName
 from modegate.core.weight import REQUEST_VALUES, TOO_DENSE, is_dense
 
@@ -47,9 +48,6 @@ AMBIENT: Final = frozenset(
     {"bedrock", "sagemaker", "sagemaker_chat", "vertex_ai", "vertex_ai_beta"}
 )
 """Providers whose credential is no key but an identity of the process (AWS, Google Cloud)."""
-
-SIGNATURE: Final = "__thought__"
-"""What litellm puts between a call's id and the signature of the thought that led to it."""
 
 
 def model_for(pattern: str, model: str | None) -> tuple[str, str]:

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
+from modegate.core.calls import SIGNATURE
 from modegate.core.errors import DialectName
-from modegate.core.translated import SIGNATURE
 
 MESSAGE_LIMIT = 2000
 """Characters of a provider's error that are told."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import pytest
 
 from modegate.core.script import ScriptedCall, Turn
@@ -56,3 +59,44 @@ def test_s5_beside_a_released_call(speech: Speech) -> None:
     agent.step(Turn("Done."))
     names = [name for name, _ in calls(agent.told())]
     assert sorted(names) == ["grep", "read", "write"]
+
+
+ELSEWHERE = f'{{"id": "{LONG}", "calls": [{{"call_id": "{LONG}"}}], "text": "{LONG}"}}'
+
+
+@pytest.mark.parametrize("speech", SPEECHES, ids=str)
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside another"])
+def test_s5_only_ids_are_changed(speech: Speech, beside: bool) -> None:
+    """What looks like one in a call's arguments, or is one of the agent's own tool, stays."""
+    agent = Agent(speech)
+    other = ScriptedCall("grep", '{"q": 1}', "call_another_0123456789")
+    write = ScriptedCall("write", ELSEWHERE, LONG)
+    hops = [Turn("a", LONG, (write, other))] if beside else [Turn("a", LONG, (write,)), Turn("b")]
+    agent.keep(agent.step(*hops))
+    if not beside:
+        agent.user("go on")
+    agent.keep(agent.step(Turn("c", "", (READ,))))
+    agent.step(Turn("Done."))
+    calls_ = [one for one in agent.told() if one.kind == "call"]
+    (told,) = [one for one in calls_ if one.name == "write"]
+    assert json.loads(told.text) == json.loads(ELSEWHERE)
+    assert len({one.id for one in calls_}) == len(calls_)
+    thoughts = [one.text for one in agent.told() if one.kind == "thinks"]
+    assert set(thoughts) <= {LONG}
+
+
+SIGNED = "call_0__thought__aGk+/w=="
+
+
+@pytest.mark.parametrize("speech", SPEECHES, ids=str)
+def test_a_signature_in_an_id_stays_whole(speech: Speech) -> None:
+    """By way of litellm Gemini's is told in ids, in each API, and is wanted back as it was."""
+    agent = Agent(speech)
+    write = ScriptedCall("write", "{}", SIGNED)
+    agent.keep(agent.step(Turn("a", "", (write,)), Turn("b", "", (replace(READ, id=SIGNED),))))
+    (told,) = [one for one in agent.told(1) if one.kind == "call"]
+    assert told.id == SIGNED
+    agent.step(Turn("Done."))
+    calls_ = [one.id for one in agent.told() if one.kind == "call"]
+    assert all(one.endswith("__thought__aGk+/w==") for one in calls_)
+    assert len(set(calls_)) == 2

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from modegate.core.calls import digest
+from modegate.core.calls import SIGNATURE, digest
 from modegate.core.spans import Edit, apply, members, without_lone_surrogates
 from modegate.core.sse import Frame
 
@@ -70,7 +70,9 @@ class Ids:
             self._taken.add(given)
             return None
         self._made += 1
-        name = f"{prefix}{digest(f'{self._seed}/{self._made}')}"
+        # A signature in an id is wanted back as it was.
+        _, sign, signature = (given or "").partition(SIGNATURE)
+        name = f"{prefix}{digest(f'{self._seed}/{self._made}')}{sign}{signature}"
         self._taken.add(name)
         return name
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from modegate.core.arguments import parse_arguments
-from modegate.core.calls import Gathered, digest
+from modegate.core.calls import SIGNATURE, Gathered, digest
 from modegate.core.dialects.base import ChoiceRead, Refused
 from modegate.core.dialects.messages.hosted import CODE, PARTS
 from modegate.core.dialects.sole import second
@@ -295,8 +295,12 @@ def result_block(one: Refused) -> dict[str, Any]:
 
 
 def acceptable(name: str) -> str:
-    """Give an id or a name as the API takes it: letters, digits, `_` and `-`, at most 128."""
-    return _BAD_NAME.sub("_", name)[:128] or "unknown"
+    """Give an id or a name as the API takes it: letters, digits, `_` and `-`, at most 128.
+
+    A signature in an id is litellm's, which takes it as it gave it.
+    """
+    head, sign, signature = name.partition(SIGNATURE)
+    return (_BAD_NAME.sub("_", head)[:128] or "unknown") + sign + signature
 
 
 def told(refused: Sequence[Refused]) -> list[Refused]:

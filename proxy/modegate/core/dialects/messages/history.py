@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from modegate.core.calls import Gathered, arguments_hash, digest
+from modegate.core.calls import SHORT_ID, Gathered, arguments_hash, digest
 from modegate.core.dialects.base import Item, Refused, Thoughts
 from modegate.core.dialects.messages.blocks import (
     CALL,
@@ -26,7 +26,6 @@ from modegate.core.dialects.messages.blocks import (
     told,
 )
 from modegate.core.dialects.messages.request import MessagesRequest, blocks_of
-from modegate.core.gate import SHORT_ID
 from modegate.core.reminders import plain_parts
 from modegate.core.spans import Edit, apply
 
