@@ -23,6 +23,7 @@ from modegate.core.ids import (
     Tenant,
     ToolName,
 )
+from support import acp_story
 from support.acp import PATIENCE, Client, Connect, Json, is_question, kinds, socket, updated
 from support.playbook import request
 from support.running import Running, policies_file, running
@@ -369,6 +370,20 @@ async def test_b161_nobody_answers_in_time(tmp_path: Path, connect: Connect) -> 
         async with asked(proxy, "s", client) as waiting:
             assert "Please answer." in await waiting.step
         assert await mode(proxy, "s") == "plan"
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_r7_the_policy_says_how_long_a_person_has(tmp_path: Path, streamed: bool) -> None:
+    short, long = ("timeout", "timeout_whole") if streamed else ("timeout_whole", "timeout")
+    folder = tmp_path / "own"
+    folder.mkdir()
+    policies = policies_file(folder, f"{POLICIES}approvals: {{{short}: 0.3, {long}: 24h}}\n")
+    async with planning(tmp_path, waits=None, policies=policies) as proxy:
+        await proxy.set_mode("plan")
+        text = await (acp_story.step(proxy) if streamed else step(proxy, "s"))
+        assert "Please answer." in (text or "")
+        (detached,) = [one for one in await proxy.events("s") if one["type"] == "approval/detached"]
+        assert detached["data"]["why"] == "timeout"
 
 
 async def test_a_single_call_is_allowed_once(proxy: Running, connect: Connect, name: str) -> None:

@@ -36,7 +36,7 @@ async def main(url: str, session: str, what: str, name: str) -> None:
     """Do what the module says."""
     clock, key = SystemClock(), key_of(session)
     log = open_log(url)
-    approvals = Approvals(Folds(log, clock), log, clock, waits=FOREVER, look=0.01)
+    approvals = Approvals(Folds(log, clock), log, clock, waits=lambda: FOREVER, look=0.01)
     if what == "wait":
         await approvals.ask(key, plan(name))
         print("asked", flush=True)  # noqa: T201 -- the protocol of this process

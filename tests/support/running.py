@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from modegate.core.approvals import WAITS, Waits
+from modegate.core.approvals import Waits
 from modegate.server.alive import KEEPALIVE_S
 from modegate.server.app import create_app
 from modegate.server.compose import Composed, compose
@@ -91,7 +91,7 @@ async def running(
     folder: Path,
     upstream: str,
     *,
-    waits: Waits = WAITS,
+    waits: Waits | None = None,
     keepalive: float = KEEPALIVE_S,
     drain: float = 5.0,
     **more: Any,

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
+from modegate.core.approvals import WAITS, Waits
 from modegate.core.arguments import spelling
 from modegate.core.globs import glob_matches
 from modegate.core.ids import DEFAULT_MODE, LOCAL, ModeId, Tenant, ToolName
@@ -150,6 +151,8 @@ class Policy:
     upstreams: Mapping[str, UpstreamSpec] = field(default_factory=dict)
     routes: tuple[Route, ...] = ()
     control: Control = field(default_factory=Control)
+    approvals: Waits = WAITS
+    """How long a request waits for a person."""
 
     def mode_named(self, name: str) -> ModeId | None:
         """Give the mode with this id or alias, `default` included; None if there is none."""

@@ -14,6 +14,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
+from modegate.core.approvals import EXPIRES_MS, WAITS, Waits
 from modegate.core.ids import DEFAULT_MODE, ModeId
 from modegate.core.levels import Control
 from modegate.core.places import Place, read_document
@@ -83,6 +84,8 @@ def meaning(policy: Policy) -> str:
         content["upstreams"] = [policy.upstreams, policy.routes]
     if policy.control != Control():
         content["control"] = policy.control
+    if policy.approvals != WAITS:
+        content["approvals"] = policy.approvals
     return hashlib.sha256(msgspec.json.encode(content, order="deterministic")).hexdigest()[:16]
 
 
@@ -124,6 +127,7 @@ def _policy(root: Place) -> Policy:
         upstreams=upstreams,
         routes=read_routes(keys["routes"], upstreams) if "routes" in keys else (),
         control=read_control(keys["control"]) if "control" in keys else Control(),
+        approvals=_approvals(keys["approvals"]) if "approvals" in keys else WAITS,
     )
 
 
@@ -242,6 +246,13 @@ def _initial(place: Place, known: Collection[str]) -> dict[str, Any]:
             if (tenant := known_tenant(to, name))
         }
     return found
+
+
+def _approvals(place: Place) -> Waits:
+    keys = place.mapping(KEYS["approvals"]) or {}
+    names = {"timeout": "streamed", "timeout_whole": "whole"}
+    found = {names[key]: duration(keys[key], most=EXPIRES_MS / 1000) for key in keys}
+    return replace(WAITS, **{name: value for name, value in found.items() if value is not None})
 
 
 def _limits(place: Place) -> Limits:

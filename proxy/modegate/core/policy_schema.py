@@ -14,6 +14,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         "modes",
         "sessions",
         "limits",
+        "approvals",
         "narrate",
         "control",
         "upstreams",
@@ -37,6 +38,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "sessions": ("identify", "parent", "when_missing", "initial_mode"),
     "sessions.initial_mode": ("default", "tenants"),
     "limits": ("body", "frame", "held", "hops", "drain", "memory"),
+    "approvals": ("timeout", "timeout_whole"),
     "control": ("tokens", "acp"),
     "control.tokens[]": ("name", "env", "level", "tenants"),
     "control.acp": ("confirm_loosening",),
@@ -142,13 +144,17 @@ def size(place: Place) -> int | None:
     return int(match[1]) * _UNITS[match[2] or "B"]
 
 
-def duration(place: Place) -> float | None:
-    """Read seconds: `30`, `0.5`, or a string with a unit as `30s` (ms, s, m, h)."""
+def duration(place: Place, most: float | None = None) -> float | None:
+    """Read seconds: `30`, `0.5`, or a string with a unit as `30s` (ms, s, m, h); of `most` so many."""
     match = _DURATION.fullmatch(_text(place))
     if not match:
         place.problem('must be seconds as a number, or a time like "30s" (ms, s, m, h)')
         return None
-    return float(match[1]) * _SECONDS[match[2] or "s"]
+    seconds = float(match[1]) * _SECONDS[match[2] or "s"]
+    if most is not None and seconds > most:
+        place.problem(f"must be {most / _SECONDS['h']:g}h at most")
+        return None
+    return seconds
 
 
 def source(place: Place, *, headers_only: bool) -> str | None:

@@ -77,11 +77,11 @@ class Approvals:
         log: EventLog,
         clock: Clock,
         *,
-        waits: Waits = WAITS,
+        waits: Callable[[], Waits] = lambda: WAITS,
         look: float = LOOK_S,
         under_way: UnderWay | None = None,
     ) -> None:
-        """Read through the folds, append to the log; `waits` and `look` (seconds) for tests.
+        """Read through the folds, append to the log; `waits` gives how long, `look` (seconds) is for tests.
 
         `under_way` wakes those who wait; without it they look for themselves.
         """
@@ -161,13 +161,13 @@ class Approvals:
             *wait.waited,
             streamed=wait.streamed,
             draining=wait.draining.is_set(),
-            waits=self._waits,
+            waits=self._waits(),
         )
         return None if why is None else ApprovalDetached(approval.asked.id, why)
 
     async def _pause(self, known: Approval, wait: _Wait, woken: asyncio.Event) -> None:
         """Wait for news, but not for longer than until something is due."""
-        due = core.next_due(known, *wait.waited, streamed=wait.streamed, waits=self._waits)
+        due = core.next_due(known, *wait.waited, streamed=wait.streamed, waits=self._waits())
         expires = (known.asked.expires - self._clock.now_ms()) / 1000
         with suppress(TimeoutError):
             async with asyncio.timeout(min(self._look_s, due, expires)):
@@ -182,7 +182,7 @@ class Approvals:
         """Close those of some questions that nobody waits for: the agent's user has said something else."""
 
         def decide(state: State) -> Sequence[Event]:
-            return core.abandoned(state.approvals, ids, self._clock.now_ms(), self._waits)
+            return core.abandoned(state.approvals, ids, self._clock.now_ms(), self._waits())
 
         await self._append(key, "gate", decide)
 

@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from modegate.core.approvals import WAITS, Waits
+from modegate.core.approvals import Waits
 from modegate.core.dialects.chat.dialect import ChatDialect
 from modegate.core.dialects.messages.dialect import MessagesDialect
 from modegate.core.dialects.responses.compact import CompactDialect
@@ -85,7 +85,7 @@ async def compose(
     settings: Settings,
     *,
     acp: Extend | None = None,
-    waits: Waits = WAITS,
+    waits: Waits | None = None,
     keepalive: float = KEEPALIVE_S,
 ) -> AsyncIterator[Composed]:
     """Build everything, and let go of it at the end; `waits` and `keepalive` (seconds) for tests.
@@ -115,7 +115,13 @@ async def compose(
         under_way = UnderWay(log)
         folds.on_append.append(under_way.changed)
         recorder = Recorder(folds, clock)
-        approvals = Approvals(folds, log, clock, waits=waits, under_way=under_way)
+        approvals = Approvals(
+            folds,
+            log,
+            clock,
+            waits=lambda: waits or policies.current.approvals,
+            under_way=under_way,
+        )
         draining, memory, thinking = asyncio.Event(), Memory(), Thinking()
         stack.callback(thinking.close)
         messages, responses = MessagesDialect(), ResponsesDialect()

@@ -174,6 +174,19 @@ def test_the_earlier_source_wins_and_the_others_are_named() -> None:
     assert whole.disagree == (*found.disagree, "body:prompt_cache_key")
 
 
+def test_r9_a_helper_without_a_parent_is_held_by_the_path_alone() -> None:
+    """codex-acp's title writer, which runs calls: a session of its own, where only the wire's id tells."""
+    path = "/v1/responses"
+    main, title = ({"session_id": UUID, "thread_id": UUID}, {"session_id": "t", "thread_id": "t"})
+    by_id = [from_head(head(path, **lines), DEFAULT, LOCAL) for lines in (main, title)]
+    assert [found and (found.key.session, found.parent) for found in by_id] == [
+        (UUID, None),
+        ("t", None),
+    ]
+    by_path = [from_head(head(f"/s/S{path}", **lines), DEFAULT, LOCAL) for lines in (main, title)]
+    assert [found and found.key.session for found in by_path] == ["S", "S"]
+
+
 @pytest.mark.parametrize("value", [b"", b"s1 ", b"s1\x00", b"s\xc3\xa9", b"a/b", b"x" * 129, b".."])
 @pytest.mark.parametrize("path", [b"/v1/chat/completions", b"/s/S/v1/chat/completions"])
 def test_B133_a_given_id_that_is_malformed_is_refused(value: bytes, path: bytes) -> None:

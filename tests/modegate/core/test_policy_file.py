@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modegate.core.approvals import Waits
 from modegate.core.ids import LOCAL
 from modegate.core.policy import (
     Condition,
@@ -286,6 +287,11 @@ def test_conditions_are_checked(when: str, path: str, message: str) -> None:
         ("sessions: {initial_mode: {tenants: []}}", "sessions.initial_mode.tenants", "a mapping"),
         ("sessions: {initial_mode: {default: x}}", "sessions.initial_mode.default", "no such mode"),
         ("limits: []", "limits", "must be a mapping"),
+        ("approvals: 60s", "approvals", "must be a mapping"),
+        ("approvals: {timeout: never}", "approvals.timeout", "must be seconds"),
+        ("approvals: {timeout: 25h}", "approvals.timeout", "must be 24h at most"),
+        ("approvals: {timeout_whole: 86400.1}", "approvals.timeout_whole", "must be 24h at most"),
+        ("approvals: {timeouts: 1}", "approvals.timeouts", "did you mean"),
         ("limits: {body: 0}", "limits.body", "must be bytes"),
         ("limits: {body: 010}", "limits.body", "must be bytes"),
         ("limits: {body: 64Mb}", "limits.body", "must be bytes"),
@@ -462,3 +468,20 @@ def test_any_tree_is_a_policy_or_problems(mode: Any, sessions: Any, limits: Any)
         full = {"modes": {"plan": {"section": "s", "tools": ["read"]}}} | tree
         found = outcome(json.dumps(full))
         assert found.modes if isinstance(found, Policy) else found.problems
+
+
+@pytest.mark.parametrize(
+    ("written", "waits"),
+    [
+        ("{timeout: 40m}", Waits(streamed=2400.0)),
+        ("{timeout_whole: 9m}", Waits(whole=540.0)),
+        ("{timeout: 24h, timeout_whole: 0}", Waits(streamed=86400.0, whole=0.0)),
+        ("{}", Waits()),
+    ],
+)
+def test_r7_how_long_a_person_has(written: str, waits: Waits) -> None:
+    policy = parse(f"modes: {{plan: {{section: s, tools: [a]}}}}\napprovals: {written}\n")
+    assert policy.approvals == waits
+    # What says what was always so is the policy that it always was.
+    plain = parse("modes: {plan: {section: s, tools: [a]}}\n")
+    assert (policy.hash == plain.hash) is (waits == Waits())

@@ -85,7 +85,7 @@ class Replica:
     def __post_init__(self) -> None:
         self.folds = Folds(self.log, self.clock)
         self.approvals = Approvals(
-            self.folds, self.log, self.clock, waits=self.waits, look=0.002
+            self.folds, self.log, self.clock, waits=lambda: self.waits, look=0.002
         )  # fmt: skip
 
     async def wait(
@@ -374,6 +374,17 @@ async def test_who_was_shown_it_is_waited_for(
     assert (found.status, found.why) == (Status.DETACHED, "timeout")
     assert limit <= one.clock.seconds - began <= limit + 15
     assert (await types(one.log)).count("ApprovalDelivered") == 2
+
+
+async def test_r7_a_changed_limit_holds_for_who_waits_already(one: Replica) -> None:
+    one.waits = Waits(nobody=PATIENCE, streamed=3600.0)
+    await in_plan(one)
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
+        waiting = group.create_task(one.wait())
+        await asyncio.sleep(0)
+        one.waits = Waits(streamed=0.0)
+    found = waiting.result()
+    assert (found.status, found.why) == (Status.DETACHED, "timeout")
 
 
 async def test_a_shutdown_detaches(one: Replica) -> None:
@@ -687,7 +698,7 @@ async def woken(log: EventLog) -> AsyncIterator[tuple[Approvals, Folds, UnderWay
     async with asyncio.TaskGroup() as group:
         following = group.create_task(under_way.run())
         yield (
-            Approvals(folds, log, clock, waits=waits, look=NEVER, under_way=under_way),
+            Approvals(folds, log, clock, waits=lambda: waits, look=NEVER, under_way=under_way),
             folds,
             under_way,
         )
