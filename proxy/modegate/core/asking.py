@@ -14,7 +14,7 @@ from modegate.core.dialects.base import ChoiceRead, Dialect, Refused
 from modegate.core.effects import Abandon, Append, CallUpstream, Effect, Headers
 from modegate.core.errors import BadRequest
 from modegate.core.events import AnswerMapped, HistoryRefused, NoticeGiven, TurnWithheld
-from modegate.core.forms import Form
+from modegate.core.forms import MAX_MODEL, Form
 from modegate.core.gate import Offer
 from modegate.core.identify import lane
 from modegate.core.ids import Lane, Seq, StepId, ToolName
@@ -125,6 +125,8 @@ class Asking:
         taken = self._request.call_ids if wanted else frozenset()
         found = transcript.complete(wanted, self._stored, taken)
         lost = transcript.lost(wanted, found)
+        if form.thoughts is not True and found:
+            found = transcript.unbound(self._dialect, found, wanted, self.model)
         self._restored = frozenset(wanted[at].step for at in (*found, *lost))
         if lost and isinstance(self._dialect, transcript.Forgets):
             body = self._dialect.forget(self._request, found, placed, lost)
@@ -161,7 +163,7 @@ class Asking:
     def model(self) -> str:
         """The model that is asked; empty where none is named."""
         name = self._request.value("model")
-        return name if isinstance(name, str) else ""
+        return name if isinstance(name, str) and len(name) <= MAX_MODEL else ""
 
     def left_out(self) -> HistoryRefused:
         """Say what of the history the provider took the request without."""

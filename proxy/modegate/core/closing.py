@@ -42,6 +42,8 @@ class Closing:
         self._step = step
         self.place = ("", 0)
         """Where the answer will stand in the agent's history: the key in front of it, and its index."""
+        self.model = ""
+        """Whose answer it is."""
         self.naming = Naming(dialect, step)
         self._recordings: dict[int, Recording] = {}
         self._hops: list[ChoiceRead] = []
@@ -141,7 +143,7 @@ class Closing:
 
     def _withheld(self, index: int) -> TurnWithheld:
         key = self._dialect.answer_key(self._said[index])
-        return self._recordings[index].event(self._step, self.place, key)
+        return self._recordings[index].event(self._step, self.place, key, self.model)
 
     def _mapped(self, hops: list[ChoiceRead], refused: Sequence[Refused]) -> list[AnswerMapped]:
         # A stream bears the first hop's id, a body its own.

@@ -121,6 +121,8 @@ class TurnWithheld:
     hops: tuple[WithheldHop, ...]
     at: int = -1
     """Index at which the answer will stand in the history; decides where the keys match twice."""
+    model: str = ""
+    """The model that said it; empty in logs of before 0.2."""
 
 
 @dataclass(frozen=True, slots=True)

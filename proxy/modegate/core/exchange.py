@@ -391,7 +391,7 @@ class Exchange(Ending):
     def _ready(self) -> None:
         """Be ready to read an answer."""
         self._gate = Gate(self._step.step, self._asking.call_ids)
-        self._closing.place = self._asking.place
+        self._closing.place, self._closing.model = self._asking.place, self._asking.model
         self._closing.naming.kept = self._asking.kept
         self._closing.naming.lane = self._asking.lane_with_tools
 

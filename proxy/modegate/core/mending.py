@@ -24,7 +24,7 @@ from modegate.core.dialects.base import Dialect
 from modegate.core.effects import Append, CallUpstream, Effect, Learned
 from modegate.core.encoding import BadEncoding, UnknownEncoding
 from modegate.core.errors import ModegateError, TooLarge
-from modegate.core.forms import MAX_MODEL, Form, speaks_of_thoughts, wants
+from modegate.core.forms import Form, speaks_of_thoughts, wants
 
 MENDABLE = frozenset({400, 404, 413, 422})
 """Refusals of what a request holds: malformed, what it refers to is not there, too long, a field unknown."""
@@ -155,8 +155,7 @@ class Mending:
         self._sent = None
         told: list[Effect] = []
         if form.thoughts is not None and form.thoughts is not first.thoughts:
-            model = self._asking.model
-            told += [Learned(model, form.thoughts)] if len(model) <= MAX_MODEL else []
+            told.append(Learned(self._asking.model, form.thoughts))
         if form.notices is not first.notices or form.withheld is not first.withheld:
             told.append(Append((self._asking.left_out(),)))
         return told

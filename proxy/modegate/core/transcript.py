@@ -45,10 +45,12 @@ class Recording:
             self.blobs[ref] = blob
         self.hops.append(WithheldHop(tuple(choice.segments()), ref))
 
-    def event(self, step: StepId, place: tuple[str, int], answer: str) -> TurnWithheld:
+    def event(
+        self, step: StepId, place: tuple[str, int], answer: str, model: str = ""
+    ) -> TurnWithheld:
         """Give the event for the whole answer."""
         before, at = place
-        return TurnWithheld(step, before, answer, tuple(self.hops), at)
+        return TurnWithheld(step, before, answer, tuple(self.hops), at, model)
 
 
 def match(items: Sequence[Item], withheld: Sequence[TurnWithheld]) -> dict[int, TurnWithheld]:
@@ -109,6 +111,26 @@ class Forgets(Protocol):
     ) -> bytes:
         """Put back what there is, and take out reasoning that nothing follows any more."""
         ...
+
+
+@runtime_checkable
+class Binds(Protocol):
+    """A dialect whose stored bodies hold what only the model takes back that said it."""
+
+    def unbound(self, blob: bytes) -> bytes:
+        """Give a stored body as another model takes it."""
+        ...
+
+
+def unbound(dialect: object, ready: Found, turns: Mapping[int, TurnWithheld], model: str) -> Found:
+    """Give what can be put back for a model: of others without what is theirs alone."""
+    if not isinstance(dialect, Binds):
+        return ready
+    others = {at for at, turn in turns.items() if turn.model not in ("", model)}
+    return {
+        at: (hops, [dialect.unbound(one) for one in bodies] if at in others else bodies)
+        for at, (hops, bodies) in ready.items()
+    }
 
 
 def complete(

@@ -112,12 +112,14 @@ EXAMPLES: dict[str, tuple[Event, dict[str, Any]]] = {
             "a",
             (WithheldHop((Segment("calls", 1, "h", (CallId("c"),)),), "r"),),
             4,
+            "m",
         ),
         {
             "step": "s",
             "before": "b",
             "answer": "a",
             "at": 4,
+            "model": "m",
             "hops": [
                 {
                     "segments": [{"kind": "calls", "length": 1, "hash": "h", "calls": ["c"]}],

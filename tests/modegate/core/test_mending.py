@@ -13,6 +13,8 @@ from modegate.core.events import HistoryRefused, NoticeGiven, Record, TurnWithhe
 from modegate.core.fold import State, dump_state, fold_all, load_state
 from modegate.core.ids import Seq
 from modegate.core.script import ScriptedCall, Turn
+from support import message_frames as frames
+from support import messages
 from support.playbook import (
     JSON,
     Answers,
@@ -398,3 +400,74 @@ def test_it_has_none_where_they_are_refused() -> None:
     assert "reasoning_content" not in with_calls(json.loads(got.requests[1]))[0]
     assert got.head is not None
     assert got.head.status == 400
+
+
+# Another model than the one that thought.
+
+SIGNED_CALL = {"index": 0, "id": "call_of_write", "type": "function", **SIGNED}
+SIGNED_HOP = stream(
+    chunk({"reasoning_content": "Hm.", "reasoning_details": [{"type": "x", "data": "d"}]}),
+    chunk({"tool_calls": [{**SIGNED_CALL, "function": {"name": "write", "arguments": "{}"}}]}),
+)
+
+
+@pytest.mark.parametrize("model", ["m", "other"])
+def test_what_a_model_thought_is_put_back_to_no_other(model: str) -> None:
+    """Neither its thoughts nor its signatures, whatever the agent does with its own turns."""
+    one = Session()
+    one.step(ask(), [SIGNED_HOP, said("Done.")])
+    done = {"role": "assistant", "content": "Done.", "reasoning_details": []}
+    got = one.step(ask(done, AGAIN, model=model), [said()])
+    turn = with_calls(got.upstream)[0]
+    assert ("reasoning_content" in turn) is (model == "m")
+    assert ("reasoning_details" in turn) is (model == "m")
+    assert ("extra_content" in turn["tool_calls"][0]) is (model == "m")
+
+
+def test_unless_that_one_asks_for_it() -> None:
+    one = Session()
+    one.step(ask(), [SIGNED_HOP, said("Done.")])
+    history = [{"role": "assistant", "content": "Done."}, AGAIN]
+    got = one.step(ask(*history, model="other"), judged(gemini, said("fine")))
+    assert (len(got.requests), b"fine" in got.body) == (2, True)
+    assert one.learned == {"other": True}
+
+
+# Messages: an agent that sends back no thinking that bears no signature.
+
+
+def kimi_messages(body: Json) -> str:
+    """Want thinking in each turn that calls tools."""
+    for turn in body["messages"]:
+        kinds = [one["type"] for one in turn["content"] if isinstance(one, dict)]
+        if turn["role"] == "assistant" and "tool_use" in kinds and "thinking" not in kinds:
+            return "The `content[].thinking` in the thinking mode must be passed back to the API."
+    return ""
+
+
+@pytest.mark.parametrize("keeps", [True, False], ids=["sends it", "does not"])
+@pytest.mark.parametrize("signature", [{}, {"signature": ""}], ids=["none", "empty"])
+def test_n014_thinking_is_put_back_where_it_is_wanted(keeps: bool, signature: Json) -> None:
+    """Each later request is taken, and has the turn."""
+    one = frames.session()
+    block = {"type": "thinking", "thinking": "", **signature}
+    thought = frames.delta(0, "thinking_delta", thinking="Hm.")
+    first = frames.stream(frames.start(0, block), thought, frames.stop(0), frames.use(1, "write"))
+    user = {"role": "user", "content": [{"type": "text", "text": "rename foo"}]}
+    body = messages.request("read", "write", messages=[user], stream=True)
+    got = one.step(body, judged(kimi_messages, first, frames.said("Done.")))
+    assert (len(got.requests), b"[modegate]" in got.body) == (2, False)
+    whole_ = {"type": "thinking", "thinking": "Hm.", **signature}
+    said_ = {"type": "text", "text": "Done."}
+    answer_ = {"role": "assistant", "content": [whole_, said_] if keeps else [said_]}
+    again = {"role": "user", "content": [{"type": "text", "text": "and?"}]}
+    body = messages.request("read", "write", messages=[user, answer_, again], stream=True)
+    for tries in (1 if keeps else 2, 1):
+        got = one.step(body, judged(kimi_messages, frames.said("fine")))
+        assert (len(got.requests), b"fine" in got.body) == (tries, True)
+        assert [one_["type"] for one_ in got.upstream["messages"][1]["content"]] == [
+            "thinking",
+            "tool_use",
+        ]
+        assert got.upstream["messages"][1]["content"][0] == whole_
+    assert one.state.withheld

@@ -85,6 +85,10 @@ class ChatDialect:
         """Put withheld exchanges back, and notices behind the messages with these indices."""
         return restore.restore(request, found, notices, thoughts)
 
+    def unbound(self, blob: bytes) -> bytes:
+        """Give a stored body without what the model thought, and what its provider put beside calls."""
+        return restore.unbound(blob)
+
     def newest_is_user(self, request: ChatRequest) -> bool:
         """Tell whether the history ends with a message of the user."""
         return bool(request.messages) and request.role(request.messages[-1]) == "user"

@@ -44,6 +44,14 @@ def restore(
     return apply(request.body, edits)
 
 
+def unbound(blob: bytes) -> bytes:
+    """Give a stored body as any model takes it."""
+    value = msgspec.json.decode(blob)
+    turn = history.in_form(value.get("turn", ()), thoughts=False)
+    calls = [(place, plain_call(call)) for place, call in value.get("calls", ())]
+    return _encode({**value, "turn": turn, "calls": calls})
+
+
 def _in_form(blob: dict[str, Any], request: ChatRequest, *, thoughts: Thoughts) -> dict[str, Any]:
     """Give a stored body with what the model thought, or without."""
     turn = blob.get("turn", ())

@@ -93,11 +93,8 @@ class MessagesDialect:
         notices: Mapping[int, Sequence[str]],
         thoughts: Thoughts,
     ) -> bytes:
-        """Put withheld exchanges back, and notices into the messages with these indices.
-
-        Thinking in front of them is the agent's own, and stays as the agent sends it.
-        """
-        return restore.restore(request, found, notices)
+        """Put withheld exchanges back, and notices into the messages with these indices."""
+        return restore.restore(request, found, notices, thoughts)
 
     def newest_is_user(self, request: MessagesRequest) -> bool:
         """Tell whether the history ends with a message of the user."""

@@ -101,7 +101,13 @@ def blob(read: MessageRead, refused: Sequence[Refused], *, turn: bool) -> bytes:
         elif block.shown and block.segment() is not None:
             shown += 1
     answers = [result_block(one) for one in mine]
-    return _encode({"turn": turn, "calls": calls, "answers": answers}) if calls else b""
+    if not calls:
+        return b""
+    # An agent that sends no thinking back may have a provider that wants it with the call (Kimi, DeepSeek).
+    loose = [one for one in read.blocks if one.kind == THINKING and not one.signed]
+    thoughts = [msgspec.Raw(one.encoded()) for one in loose if turn and one.repeatable]
+    kept = {"thoughts": thoughts} if thoughts else {}
+    return _encode({"turn": turn, "calls": calls, "answers": answers, **kept})
 
 
 def items(request: MessagesRequest) -> list[Item]:

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from modegate.core.calls import digest
-from modegate.core.dialects.base import Found
+from modegate.core.dialects.base import Found, Thoughts
 from modegate.core.dialects.messages.blocks import CALL, CUT, TEXT, THINKING, mark
 from modegate.core.dialects.messages.request import MessagesRequest
 from modegate.core.dialects.texts import grow
@@ -30,15 +30,23 @@ RESULT = "tool_result"
 _NOTHING: dict[str, Any] = {"turn": False, "calls": (), "answers": ()}
 
 
-def restore(request: MessagesRequest, found: Found, notices: Mapping[int, Sequence[str]]) -> bytes:
-    """Put withheld exchanges and notices back.
+def restore(
+    request: MessagesRequest,
+    found: Found,
+    notices: Mapping[int, Sequence[str]],
+    thoughts: Thoughts = None,
+) -> bytes:
+    """Put withheld exchanges and notices back, with thinking of ours only where that is wanted.
 
     `found` gives for a message's index its hops' segments and stored bodies, `notices` the sentences that
     stand in a message, or in the last one of the user's in front of it.
     """
     edits = [edit for index, texts in notices.items() for edit in _notice(request, index, texts)]
-    for index, (hops, blobs) in found.items():
-        edits += _restore_one(request, index, hops, [msgspec.json.decode(blob) for blob in blobs])
+    for index, (hops, stored) in found.items():
+        blobs = [msgspec.json.decode(blob) for blob in stored]
+        if thoughts is not True:
+            blobs = [{**blob, "thoughts": ()} for blob in blobs]
+        edits += _restore_one(request, index, hops, blobs)
     return apply(request.body, edits)
 
 
@@ -105,6 +113,7 @@ def _restore_one(
     if content is None:
         return []
     left = deque(_pieces(request, content))
+    shows = any(piece.kind == THINKING for piece in left)
     turns: list[tuple[list[bytes], list[Any]]] = []
     last: list[bytes] = []
     answers: list[Any] = []
@@ -113,7 +122,8 @@ def _restore_one(
         blob = blobs[at] if at < len(blobs) else _NOTHING
         blocks = _hop(left, hop, blob["calls"])
         if blob["turn"]:
-            turns.append((blocks, blob["answers"]))
+            thoughts = () if shows else map(_encode, blob.get("thoughts", ()))
+            turns.append(([*thoughts, *blocks], blob["answers"]))
         else:
             last += blocks
             answers += blob["answers"]
