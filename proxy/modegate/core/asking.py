@@ -54,6 +54,8 @@ class Asking:
         self._base: Any = None
         self._found: dict[int, TurnWithheld] = {}
         self._placed: notices.Placed = {}
+        self._noted: notices.Placed = {}
+        """What is noted of withheld turns, by the item in which it stands."""
         self._owed: list[NoticeGiven] = []
         self._notices: tuple[Seq, ...] = ()
         self._mapped: AnswerMapped | None = None
@@ -82,7 +84,7 @@ class Asking:
             if standing.gated:
                 raise
             # In default mode everything passes untouched, also what nobody can read.
-            self._found, self._placed, self._owed = {}, {}, []
+            self._found, self._placed, self._noted, self._owed = {}, {}, {}, []
             self._mapped = None
         return transcript.refs(self._found)
 
@@ -96,6 +98,7 @@ class Asking:
             return
         items = self._dialect.items(self._request)
         self._found = transcript.match(items, state.withheld)
+        self._noted = transcript.notes(items, self._found)
         if not tells:
             return
         origin = self._chain.origin
@@ -120,14 +123,17 @@ class Asking:
     def _build(self) -> None:
         form, self._base = self.form, self._request
         wanted = self._found if form.withheld else {}
-        placed = self._placed if form.notices else {}
+        noted = self._noted if form.withheld else {}
+        placed = notices.joined(noted, self._placed if form.notices else {})
         # What nobody can read passes in the default mode: then there is no request, and nothing was found.
         taken = self._request.call_ids if wanted else frozenset()
         found = transcript.complete(wanted, self._stored, taken)
         lost = transcript.lost(wanted, found)
         if form.thoughts is not True and found:
             found = transcript.unbound(self._dialect, found, wanted, self.model)
-        self._restored = frozenset(wanted[at].step for at in (*found, *lost))
+        self._restored = frozenset(
+            turn.step for at, turn in wanted.items() if at in found or at in lost or turn.note
+        )
         if lost and isinstance(self._dialect, transcript.Forgets):
             body = self._dialect.forget(self._request, found, placed, lost)
             self._base = self._dialect.read(body)

@@ -99,7 +99,9 @@ class Gathered:
     odd: str = ""
     """Why the call cannot be read, if so."""
     ran: bool = False
-    """The provider runs it by itself: refused, it is not shown, and no hop follows."""
+    """The provider runs it by itself, or may: refused, it is not shown, and no hop follows."""
+    surely: bool = False
+    """What came of it is there, so that the provider has run it."""
     family: str = ""
     """A tool that stands for this one and others, of what the provider runs: who allows it allows them."""
     text: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from modegate.core import words
@@ -130,9 +130,11 @@ class Closing:
                 self._record(index, choice, blob)
                 if index in closing:
                     self._close(index, None, closing[index])
-                events.append(self._withheld(index))
+                # The closing text says it already.
+                note = "" if index in closing else words.unshown(mine)
+                events.append(self._withheld(index, note))
         for choice in self._choices.values():
-            events += self._mapped([*self._hops, choice], _withheld_calls(refused))
+            events += self._mapped([*self._hops, choice], refused)
         if isinstance(self._hop, WholeHop):
             return self._seal(self._whole(self._hop, closing, self.hops), events)
         return self._seal(self._streamed(writer, closing), events)
@@ -141,14 +143,16 @@ class Closing:
         # The closing text is a hop of its own: what the client's message keeps.
         self._record(index, self._dialect.last_said(out, closing), b"")
 
-    def _withheld(self, index: int) -> TurnWithheld:
+    def _withheld(self, index: int, note: str = "") -> TurnWithheld:
         key = self._dialect.answer_key(self._said[index])
-        return self._recordings[index].event(self._step, self.place, key, self.model)
+        turn = self._recordings[index].event(self._step, self.place, key, self.model)
+        return replace(turn, note=note)
 
     def _mapped(self, hops: list[ChoiceRead], refused: Sequence[Refused]) -> list[AnswerMapped]:
         # A stream bears the first hop's id, a body its own.
         shown = hops[0] if isinstance(self.first, StreamedHop) else hops[-1]
-        return self.naming.event(shown, hops, refused)
+        # The provider keeps its own answer, without the closing text.
+        return self.naming.event(shown, hops, _withheld_calls(refused), words.unshown(refused))
 
     def _seal(self, body: bytes, events: Sequence[TurnWithheld | AnswerMapped]) -> End:
         blobs = {ref: b for one in self._recordings.values() for ref, b in one.blobs.items()}
@@ -198,7 +202,7 @@ class Closing:
         refused = self._last_refused
         text = words.closing(refused)
         index = refused[-1].call.choice
-        mapped = self._mapped(self._hops, _withheld_calls(refused))
+        mapped = self._mapped(self._hops, refused)
         if self._last_whole is not None:
             body = self._whole(self._last_whole, {index: text}, self.hops - 1)
             self._close(index, None, text)
@@ -213,9 +217,14 @@ class Closing:
 
 
 def _withheld_calls(refused: Sequence[Refused]) -> list[Refused]:
-    """Give those that have to be put back: of one in text the answer itself says that it was refused."""
-    return [one for one in refused if not one.call.text]
+    """Give those that have to be put back.
+
+    Of one in text the answer itself says that it was refused; what the provider ran gets no result of ours.
+    """
+    return [one for one in refused if not (one.call.text or one.call.ran)]
 
 
 def _idle(event: TurnWithheld | AnswerMapped) -> bool:
-    return isinstance(event, TurnWithheld) and not any(hop.blob for hop in event.hops)
+    if not isinstance(event, TurnWithheld):
+        return False
+    return not event.note and not any(hop.blob for hop in event.hops)

@@ -123,6 +123,8 @@ class TurnWithheld:
     """Index at which the answer will stand in the history; decides where the keys match twice."""
     model: str = ""
     """The model that said it; empty in logs of before 0.2."""
+    note: str = ""
+    """What the model is told behind the answer of what nobody was shown and no result can speak of."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,7 +149,8 @@ class Gate:
             else:
                 leave = leaving.exit_of(offer.standing) is not None
                 text = words.refusal(call.name, ruling.force, reason, offer.tools, leave=leave)
-                judged.refused.append(self.refuse(call, text, ruling.force))
+                one = self.refuse(call, "" if call.ran else text, ruling.force)
+                judged.refused.append(replace(one, leave=leave))
         return judged
 
     def refuse(
@@ -213,6 +214,9 @@ class Gate:
 
     def _event(self, call: Gathered, ruling: _Ruling, now: Standing) -> CallJudged:
         judgement, force = ruling.judgement, ruling.force
+        reason = judgement.reason
+        if call.ran and judgement.verdict is Verdict.ANSWER:
+            reason = f"{words.by_provider(call)}, so it was only not shown; {reason}"
         return CallJudged(
             step=self._step,
             call=CallId(call.id[:128]),
@@ -223,7 +227,7 @@ class Gate:
             mode=force.mode.id if force else DEFAULT_MODE,
             mode_seq=force.seq if force else Seq(0),
             policy=now.policy.hash,
-            reason=judgement.reason,
+            reason=reason[: words.MAX_REASON],
         )
 
     def _id(self, call: Gathered, ids: Mapping[str, int]) -> str:

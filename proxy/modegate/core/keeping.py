@@ -55,8 +55,8 @@ class KeepsAnswers(Protocol):
         """Give the id under which a hop's answer is kept; empty if it is not."""
         ...
 
-    def owed(self, refused: Sequence[Refused]) -> tuple[str, ...]:
-        """Give the results of refused calls as JSON, as a later request holds them."""
+    def owed(self, refused: Sequence[Refused], note: str) -> tuple[str, ...]:
+        """Give the results of refused calls, and a note to the model, as JSON for a later request."""
         ...
 
 
@@ -146,12 +146,12 @@ class Naming:
         """The lane of what goes on from it and declares tools."""
 
     def event(
-        self, shown: ChoiceRead, hops: Sequence[ChoiceRead], refused: Sequence[Refused]
+        self, shown: ChoiceRead, hops: Sequence[ChoiceRead], refused: Sequence[Refused], note: str
     ) -> list[AnswerMapped]:
         """Give what is to be logged of an answer that is kept.
 
-        `shown` is the hop whose id the client saw, `hops` are those that came to an end, and `refused` is
-        what was refused in the last of them.
+        `shown` is the hop whose id the client saw, `hops` are those that came to an end, `refused` is what
+        was refused in the last of them, and `note` what else the model is to be told of that.
         """
         if self.kept is None or not isinstance(self._dialect, KeepsAnswers):
             return []
@@ -162,5 +162,5 @@ class Naming:
         if not client or not end:
             return []
         others = tuple(dict.fromkeys(one for one in ids if one and one not in (client, end)))
-        owed = self._dialect.owed(refused)
+        owed = self._dialect.owed(refused, note)
         return [AnswerMapped(self._step, client, end, owed, others, self.lane)]

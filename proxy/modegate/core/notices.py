@@ -85,3 +85,8 @@ def in_results(refused: Sequence[Refused]) -> list[Refused]:
     *front, last = [one for one in refused if not one.call.text] or noted[:1]
     said = [last.answer, *(one.answer for one in noted if one is not last)]
     return [*front, replace(last, answer="\n\n".join(said))]
+
+
+def joined(first: Placed, then: Placed) -> Placed:
+    """Give the texts of both, in this order where they stand at one place."""
+    return {at: [*first.get(at, ()), *then.get(at, ())] for at in (*first, *then)}

@@ -80,6 +80,16 @@ def match(items: Sequence[Item], withheld: Sequence[TurnWithheld]) -> dict[int, 
     return found
 
 
+def notes(items: Sequence[Item], found: Mapping[int, TurnWithheld]) -> dict[int, list[str]]:
+    """Find where what is noted of answers stands: in the item behind each, which are its first results."""
+    placed: dict[int, list[str]] = {}
+    for index, turn in found.items():
+        behind = (at for at in range(index + 1, len(items)) if not items[at].answer)
+        if turn.note and (at := next(behind, None)) is not None:
+            placed.setdefault(at, []).append(turn.note)
+    return placed
+
+
 def refs(found: Mapping[int, TurnWithheld]) -> tuple[str, ...]:
     """Give the stored bodies that these turns need."""
     return tuple(

@@ -7,9 +7,10 @@ is left.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from modegate.core.approvals import Approval, Status
+from modegate.core.calls import Gathered
 from modegate.core.dialects.base import Refused
 from modegate.core.ids import DEFAULT_MODE, ModeId, ToolName
 from modegate.core.policy import EXIT_TOOL
@@ -71,19 +72,73 @@ def as_note(refusal: str, name: str) -> str:
     return f"[modegate] Your text held a call of {tool(name)}. {refusal}"
 
 
-def closing(refused: Sequence[Refused]) -> str:
-    """Say in the answer's text what was refused, where the model did not give in."""
-    notes = [one.note for one in refused if one.note]
-    names = [one.call.name for one in refused if not one.note]
+def _listed(calls: Iterable[Gathered]) -> str:
+    named = list(dict.fromkeys(tool(call.name) for call in calls))
+    return ", ".join(named[:MAX_NAMED]) + (", and others" if len(named) > MAX_NAMED else "")
+
+
+def by_provider(call: Gathered) -> str:
+    """Say of what the provider runs by itself whether it has: of some items nobody knows."""
+    return f"the provider {'has run' if call.surely else 'may have run'} it by itself"
+
+
+def _ran(calls: Sequence[Gathered]) -> str:
+    """Name what the provider has run by itself, and what it may have run."""
+    surely = [call for call in calls if call.surely]
+    others = [call for call in calls if not call.surely]
+    said = [f"has run {_listed(surely)}"] if surely else []
+    said += [f"may have run {_listed(others)}"] if others else []
+    return "the provider itself " + " and ".join(said)
+
+
+def _where(refused: Sequence[Refused]) -> str:
     force = next((one.force for one in refused if one.force is not None), None)
-    if not names:
-        return "[modegate] " + " ".join(dict.fromkeys(notes))
-    named = list(dict.fromkeys(tool(name) for name in names))
-    listed = ", ".join(named[:MAX_NAMED]) + (", and others" if len(named) > MAX_NAMED else "")
-    where = f"in mode {force.mode.id!r} ({force.mode.name})" if force else "in default mode"
-    text = f"[modegate] Refused {where}: {listed}. Nothing of it ran."
-    return " ".join(
-        (text, *dict.fromkeys(notes), "To allow it, a person sets another mode for this session.")
+    return f"mode {force.mode.id!r} ({force.mode.name})" if force else "default mode"
+
+
+def closing(refused: Sequence[Refused]) -> str:
+    """Say in the answer's text what was refused, where the model did not give in, and what is not shown."""
+    notes = [one.note for one in refused if one.note]
+    named = [one for one in refused if not one.note]
+    calls = [one.call for one in named if not one.call.ran]
+    ran = [one.call for one in named if one.call.ran]
+    said: list[str] = []
+    if calls:
+        said.append(f"Refused in {_where(refused)}: {_listed(calls)}. Nothing of it ran.")
+    if ran:
+        said.append(
+            f"Not shown in {_where(refused)}: what came of a tool that the mode does not allow;"
+        )
+        said.append(f"{_ran(ran)}.")
+    said += dict.fromkeys(notes)
+    if any(one.force is not None for one in named):
+        said.append(_way_out(leave=any(one.leave for one in named)))
+    return "[modegate] " + " ".join(said)
+
+
+def _way_out(*, leave: bool) -> str:
+    other = "a person sets another mode for this session"
+    if not leave:
+        return f"To allow it, {other}."
+    return (
+        f"To leave the mode, the model calls {tool(EXIT_TOOL)} with its whole plan, on which a person "
+        f"decides; or {other}."
+    )
+
+
+def unshown(refused: Sequence[Refused]) -> str:
+    """Tell the model what of its answer nobody was shown; empty where there is nothing of the kind.
+
+    That has no result which could say so: the provider has run it, or nobody knows what it was.
+    """
+    ran = [one for one in refused if one.call.ran]
+    if not ran:
+        return ""
+    way = f" {_way_out(leave=True)}" if any(one.leave for one in ran) else ""
+    return (
+        f"[modegate] In your answer {_ran([one.call for one in ran])}, which {_where(ran)} does not allow. "
+        "It cannot be undone from here: neither the call nor what came of it was shown to the user or to the "
+        f"agent. Go on without it, within the mode.{way}"
     )
 
 

@@ -120,6 +120,7 @@ EXAMPLES: dict[str, tuple[Event, dict[str, Any]]] = {
             "answer": "a",
             "at": 4,
             "model": "m",
+            "note": "",
             "hops": [
                 {
                     "segments": [{"kind": "calls", "length": 1, "hash": "h", "calls": ["c"]}],

@@ -116,8 +116,11 @@ class Refused:
     id: str
     """The id under which it stands in the history; differs from the model's where that could collide."""
     answer: str
+    """Its result; none for what the provider ran, of which the model is told by a note (`words.unshown`)."""
     force: Force | None
     """The mode that refused it; None in default mode."""
+    leave: bool = False
+    """That mode can be left by a plan."""
     person: bool = False
     """A person answered it."""
     approved: bool = False

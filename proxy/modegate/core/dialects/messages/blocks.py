@@ -7,7 +7,6 @@ calls that were not released, and without what the provider ran and no rule allo
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -196,13 +195,17 @@ def begin(start: dict[str, Any], read: MessageRead) -> Block:
     if name.endswith(_RESULT):
         use = start.get("tool_use_id")
         call = next((call for call in read.calls if call.ran and call.id == use), None)
-        return Block(name, start, call or _ran(start, name.removesuffix(_RESULT), read))
+        call = call or _ran(start, name.removesuffix(_RESULT), read)
+        call.surely = True
+        return Block(name, start, call)
     if name in _RUN_BY_PROVIDER:
         return Block(name, start, _ran(start, _hosted_name(start), read))
     if name == CALL:
         return Block(name, start, _call(start, read))
     if name in _MADE_BY:
-        return Block(name, start, _ran(start, _MADE_BY[name], read))
+        made = _ran(start, _MADE_BY[name], read)
+        made.surely = True
+        return Block(name, start, made)
     unknown = _ran(start, name, read)
     unknown.odd = "it is of a type that is not known here"
     return Block(name, start, unknown)
@@ -301,11 +304,3 @@ def acceptable(name: str) -> str:
     """
     head, sign, signature = name.partition(SIGNATURE)
     return (_BAD_NAME.sub("_", head)[:128] or "unknown") + sign + signature
-
-
-def told(refused: Sequence[Refused]) -> list[Refused]:
-    """Give those that the model can be told of: the API has no answer to what the provider ran.
-
-    Results stand in front of text, as the API wants them.
-    """
-    return sorted((one for one in refused if not one.call.ran), key=lambda one: one.call.text)

@@ -23,7 +23,6 @@ from modegate.core.dialects.messages.blocks import (
     mark,
     refused_block,
     result_block,
-    told,
 )
 from modegate.core.dialects.messages.request import MessagesRequest, blocks_of
 from modegate.core.reminders import plain_parts
@@ -64,7 +63,7 @@ def extend(
     request: MessagesRequest, read: MessageRead, refused: Sequence[Refused], thoughts: Thoughts
 ) -> bytes:
     """Give the next hop's request: this one, the model's turn, our answers to its calls."""
-    by_call = {id(one.call): one for one in told(refused)}
+    by_call = {id(one.call): one for one in refused}
     content: list[Any] = []
     back = _thought_back(request, read, thoughts)
     for block in read.blocks:
@@ -74,7 +73,7 @@ def extend(
             content.append(msgspec.Raw(block.encoded()))
     turn = (
         {"role": "assistant", "content": content},
-        {"role": "user", "content": list(map(result_block, told(refused)))},
+        {"role": "user", "content": list(map(result_block, refused))},
     )
     at = request.messages[-1].end if request.messages else request.top["messages"].start + 1
     new = b",".join(map(_encode, turn))
@@ -88,10 +87,7 @@ def blob(read: MessageRead, refused: Sequence[Refused], *, turn: bool) -> bytes:
     """
     # One that came twice in this answer: the agent has it already, and the API wants them to differ.
     ids = {call.id for call in read.released()}
-    mine = [
-        replace(one, id=f"{one.id[:100]}_refused") if one.id in ids else one
-        for one in told(refused)
-    ]
+    mine = [replace(one, id=f"{one.id[:100]}_refused") if one.id in ids else one for one in refused]
     by_call = {id(one.call): one for one in mine}
     calls: list[tuple[int, dict[str, Any]]] = []
     shown = 0

@@ -112,9 +112,9 @@ class ResponsesDialect:
         """Give the id under which a hop's answer is kept; empty if it is not."""
         return choice.id if choice.stored and choice.finish != "failed" else ""
 
-    def owed(self, refused: Sequence[Refused]) -> tuple[str, ...]:
-        """Give the results of refused calls as JSON, as a later request holds them."""
-        return kept.owed(refused)
+    def owed(self, refused: Sequence[Refused], note: str) -> tuple[str, ...]:
+        """Give the results of refused calls, and a note to the model, as a later request holds them."""
+        return kept.owed(refused, note)
 
     def forget(
         self,

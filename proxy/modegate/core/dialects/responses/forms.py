@@ -101,3 +101,4 @@ class Forms:
             call.odd = "its forms have different commands"
         call.odd = call.odd or last.odd
         call.pieces, call.listed = last.pieces, last.listed
+        call.surely, call.checks = last.surely, last.checks

@@ -22,6 +22,7 @@ from modegate.core.dialects.responses.items import ItemCall, arguments_of, ran
 from modegate.core.dialects.responses.output import found, text_part
 from modegate.core.dialects.responses.request import ResponsesRequest
 from modegate.core.dialects.responses.said import Out, ResponsesRead, texts_of
+from modegate.core.dialects.responses.screenshot import no_screenshot
 from modegate.core.dialects.texts import content_text
 from modegate.core.reminders import plain, plain_parts
 from modegate.core.spans import Edit, apply
@@ -65,9 +66,8 @@ def extend(
             items.append(call_bytes(out, one))
         elif _goes_back(out, request, thoughts, kept=kept):
             items.append(out.raw)
-    return extended(
-        request, b",".join([*items, *(_encode(answer_json(one, one.id)) for one in refused)])
-    )
+    items += [_encode(item) for one in refused for item in answer_items(one, one.id)]
+    return extended(request, b",".join(items))
 
 
 def call_bytes(out: Out, one: Refused) -> bytes:
@@ -90,11 +90,23 @@ def _unreadable(call: Gathered) -> bool:
     return parse_arguments(call.arguments) is None
 
 
-def answer_json(one: Refused, name: str) -> dict[str, Any]:
+def user_message(text: str) -> dict[str, Any]:
+    """Give words of ours that are no result of a call."""
+    part = {"type": "input_text", "text": text}
+    return {"type": "message", "role": "user", "content": [part]}
+
+
+def answer_items(one: Refused, name: str) -> list[dict[str, Any]]:
     """Give our answer to a refused call, under the call's id."""
     if one.call.text:
-        part = {"type": "input_text", "text": one.answer}
-        return {"type": "message", "role": "user", "content": [part]}
+        return [user_message(one.answer)]
+    if isinstance(one.call, ItemCall) and one.call.type == "computer_call":
+        # The API takes a picture alone, so the words stand behind it.
+        return [no_screenshot(name, one.call.checks), user_message(one.answer)]
+    return [_result(one, name)]
+
+
+def _result(one: Refused, name: str) -> dict[str, Any]:
     kind = one.call.type if isinstance(one.call, ItemCall) else "function_call"
     if kind == "local_shell_call":
         return {"type": f"{kind}_output", "id": name, "output": one.answer}
@@ -119,7 +131,7 @@ def blob(choice: ResponsesRead, refused: Sequence[Refused], *, turn: bool) -> by
 
     With `turn`, our answers follow the calls at once, as another hop followed.
     """
-    by_call = {id(one.call): one for one in refused if not one.call.ran}
+    by_call = {id(one.call): one for one in refused}
     calls: list[tuple[int, msgspec.Raw]] = []
     shown = 0
     for out in choice.outs:
@@ -127,7 +139,7 @@ def blob(choice: ResponsesRead, refused: Sequence[Refused], *, turn: bool) -> by
         if one is not None:
             calls.append((shown, msgspec.Raw(call_bytes(out, one))))
         shown += out.shown
-    answers = [answer_json(one, one.id) for one in by_call.values()]
+    answers = [item for one in by_call.values() for item in answer_items(one, one.id)]
     return _encode({"turn": turn, "calls": calls, "answers": answers})
 
 

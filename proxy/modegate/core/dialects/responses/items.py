@@ -28,9 +28,6 @@ from modegate.core.policy import ToolCall
 CALLS = frozenset({"function_call", "custom_tool_call"})
 """Calls of the agent's own tools."""
 
-ANSWERED = CLIENT_RUNS - {"computer_call"}
-"""Items to which modegate has an answer in words; a screenshot it has not."""
-
 _MCP = frozenset({"mcp_call", "mcp_approval_request"})
 _SOURCES = {
     "apply_patch_call": ("operation",),
@@ -56,6 +53,9 @@ _BESIDE = BESIDE | {
     *("acknowledged_safety_checks", "environment", "pending_safety_checks"),
     *("agent", "agent_reference", "created_by"),  # Azure
 }
+_RUN_BY_PROVIDER = frozenset({"file_search_call", "program", "program_output", "shell_call_output"})
+"""The provider's own, beside those with a source."""
+_CAME_OF_IT = ("output", "outputs", "result", "results", "error")
 _ENDINGS = ("_call_output", "_output", "_call")
 
 
@@ -68,6 +68,8 @@ class ItemCall(Gathered):
     """The name without its namespace."""
     listed: tuple[str, ...] = ()
     """For `mcp_list_tools`: every tool that it lists."""
+    checks: tuple[Any, ...] = ()
+    """For `computer_call`: what the provider wants acknowledged before anything follows it."""
 
     def readings(self, declared: frozenset[str]) -> list[ToolCall]:
         """Give each call that a client could make of this one; empty if it cannot be read."""
@@ -134,7 +136,10 @@ def call_of(item: dict[str, Any], exact: dict[str, Any] | None = None) -> ItemCa
     if kind in INERT:
         return None
     call = ItemCall(0, "custom" if kind == "custom_tool_call" else "function", type=kind)
-    call.ran = kind not in ANSWERED or ran(item)
+    call.ran = kind not in CLIENT_RUNS or ran(item)
+    call.surely = call.ran and _has_run(item)
+    checks = item.get("pending_safety_checks") if kind == "computer_call" else None
+    call.checks = tuple(checks) if isinstance(checks, list) else ()
     _read_ids(call, item)
     _read_names(call, item)
     arguments = arguments_of(exact or item)
@@ -168,6 +173,13 @@ def ran(item: dict[str, Any]) -> bool:
     environment = item.get("environment")
     kind = environment.get("type") if isinstance(environment, dict) else None
     return item.get("type") == "shell_call" and kind not in (None, "local")
+
+
+def _has_run(item: dict[str, Any]) -> bool:
+    """Tell whether what came of it is there, for an item of which the provider is known to run it."""
+    known = item["type"] in _SOURCES or item["type"] in _RUN_BY_PROVIDER
+    done = item.get("status") in ("completed", "failed")
+    return known and (done or any(item.get(key) for key in _CAME_OF_IT))
 
 
 def _read_ids(call: ItemCall, item: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from modegate.core.dialects.base import Refused
 from modegate.core.dialects.responses.edit import insert_items
-from modegate.core.dialects.responses.history import answer_json
+from modegate.core.dialects.responses.history import answer_items, user_message
 from modegate.core.dialects.responses.request import ResponsesRequest
 from modegate.core.dialects.responses.said import ResponsesRead
 from modegate.core.events import AnswerMapped
@@ -61,7 +61,7 @@ def chained(
     stored = surely and bool(choice.id) and request.value("store") is not False
     if not (conversation or stored) or not request.members:
         return None
-    answers = [answer_json(one, one.call.id) for one in refused]
+    answers = [item for one in refused for item in answer_items(one, one.call.id)]
     values = {"input": answers} | ({} if conversation else {"previous_response_id": choice.id})
     return apply(request.body, [_put(request, key, values[key]) for key in values])
 
@@ -75,13 +75,11 @@ def _put(request: ResponsesRequest, key: str, value: Any) -> Edit:
     return Edit(at, at, msgspec.json.encode(key) + b":" + text + b",")
 
 
-def owed(refused: Sequence[Refused]) -> tuple[str, ...]:
-    """Give the results of refused calls, under the ids that the provider knows."""
-    return tuple(
-        msgspec.json.encode(answer_json(one, one.call.id)).decode()
-        for one in refused
-        if not one.call.ran
-    )
+def owed(refused: Sequence[Refused], note: str) -> tuple[str, ...]:
+    """Give the results of refused calls, under the ids that the provider knows, and a note behind them."""
+    items = [item for one in refused for item in answer_items(one, one.call.id)]
+    items += [user_message(note)] if note else []
+    return tuple(msgspec.json.encode(item).decode() for item in items)
 
 
 def unstored(body: bytes) -> bytes:

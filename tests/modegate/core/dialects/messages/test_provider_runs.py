@@ -82,7 +82,8 @@ def test_it_is_not_shown_where_no_rule_allows_it(
     got, _ = answer(blocks, READ_ONLY, streamed=streamed)
     assert SECRET.encode() not in got.body
     assert b"So it is." in got.body
-    assert b"[modegate] Refused" in got.body
+    assert b"[modegate] Not shown in mode 'plan' (Plan)" in got.body
+    assert b"ran." not in got.body
     assert len(got.requests) == 1
 
 

@@ -167,9 +167,15 @@ def test_counting_takes_nothing() -> None:
     assert got.state.mapped["conv_1"].owed
 
 
-def test_what_the_provider_ran_is_owed_nothing() -> None:
+def test_g6_what_the_provider_ran_is_owed_no_result_but_a_word() -> None:
+    """It is in the provider's history, where our closing text is not."""
     ran = {"type": "web_search_call", "id": "ws", "status": "completed", "action": {}}
-    assert mapped(session().step(request(), [answer(ran)])) == [("resp_1", "resp_1", 0)]
+    got = session()
+    assert mapped(got.step(request(), [answer(ran)])) == [("resp_1", "resp_1", 1)]
+    sent = got.step(request("more", previous_response_id="resp_1"), [answer(message("c"), n=2)])
+    told, said = sent.upstream["input"]
+    assert "the provider itself has run `web_search`" in told["content"][0]["text"]
+    assert (told["role"], said["content"]) == ("user", "more")
 
 
 def test_an_answer_as_it_is_is_known_as_well_and_waits_for_nothing() -> None:
