@@ -484,7 +484,8 @@ def read_stream(body: bytes) -> dict[int, dict[str, Any]]:
                 )
                 inner = part.get("function") or part.get("custom") or {}
                 slot["name"] = inner.get("name") or slot["name"]
-                more = inner.get("arguments", inner.get("input", ""))
+                more = inner.get("arguments", inner.get("input"))
+                more = "" if more is None else more
                 slot["arguments"] += more if isinstance(more, str) else json.dumps(more)
             if delta.get("function_call"):
                 slot = into["calls"].setdefault("legacy", {"name": "", "arguments": ""})

@@ -88,14 +88,18 @@ class Gathered:
     """Members of the call that the gate does not know, such as signatures."""
     shapes: set[str] = field(default_factory=set)
     """`function` or `custom`, as its type and its members say; both leave a doubt."""
-    places: set[int | None] = field(default_factory=set)
-    """The indices of its pieces; None for a piece without one."""
+    places: dict[int | None, None] = field(default_factory=dict)
+    """The indices of its pieces, in order; None for a piece without one."""
     shared: dict[Gathered, None] = field(default_factory=dict)
     """Other calls that some client could take for the same one."""
     split: bool = False
     """Some client could see only a part of its arguments."""
     again: bool = False
     """Some client could take a later piece of it for the beginning of another call."""
+    loose: bool = False
+    """So it would be if its pieces went as they came: they repeat its id or name, or change them."""
+    joined: bool = False
+    """Its pieces came under several ids."""
     odd: str = ""
     """Why the call cannot be read, if so."""
     ran: bool = False
@@ -174,7 +178,22 @@ class Gathered:
     @property
     def ambiguous(self) -> bool:
         """Whether some client sees other arguments than those that stand here."""
-        return self.mixed or self.again
+        return self.mixed or self.again or (self.loose and not self.anew)
+
+    @property
+    def one_name(self) -> bool:
+        """Whether it was given one name alone, however often."""
+        return len(set(self.names)) == 1
+
+    @property
+    def anew(self) -> bool:
+        """Whether it goes to the client in one piece that says all of it, not in those in which it came."""
+        return self.loose and self.one_name and not self.split
+
+    @property
+    def blank(self) -> bool:
+        """Whether it says nothing at all: it was announced and never came, or fills a field of its API."""
+        return not (self.names or self.arguments or self.odd or self.extra)
 
     @property
     def broken(self) -> bool:

@@ -273,6 +273,8 @@ class StreamedHop:
                 (whole if choice.finish or id(call) in ended else begun).append(call)
         for call in (*whole, *begun, *(call for part in parts for call in part.calls)):
             call.released = True
+            # It has gone in the pieces in which it came.
+            call.again, call.loose = call.again or call.loose, False
         # Only for what the writer remembers: the client has these bytes.
         self._writer.write(parts)
         spoken = self._texts.passed() if self._texts is not None else []

@@ -133,7 +133,7 @@ def test_arguments_of_which_a_client_sees_a_part(doubt: str) -> None:
     if doubt == "split":
         one.split = True
     else:
-        one.places |= {0, 1}
+        one.places |= {0: None, 1: None}
     assert readings(one) == {"read": None}
 
 

@@ -115,7 +115,7 @@ CASES = {
             piece(index=0, id="c1", function={"name": "read", "arguments": "{"}),
             piece(index=0, function={"name": "read", "arguments": "}"}),
         ),
-        {"read": "{}"}, True, 1, "tool_calls",
+        {"read": "{}"}, False, 1, "tool_calls",
     ),
     "name-in-pieces-that-a-client-joins": Case(
         stream(

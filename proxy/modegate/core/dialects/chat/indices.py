@@ -43,4 +43,4 @@ class Places:
             return None
         index, self._next = self._next, self._next + 1
         self._moved.add(index)
-        return None if call.places == {index} else index
+        return None if list(call.places) == [index] else index

@@ -39,6 +39,13 @@ def pieces_of(body: dict[str, Any]) -> Pieces:
     return found
 
 
+def is_stub(piece: dict[str, Any]) -> bool:
+    """Tell whether a call of the old kind has neither a name nor arguments, nor anything else."""
+    return piece.keys() <= _MEMBERS["function"] and all(
+        value in (None, "") for value in piece.values()
+    )
+
+
 _SHAPES = {"function": ("name", "arguments"), "custom": ("name", "input")}
 """The objects in which a call says what it is: under which keys its name and its arguments stand."""
 

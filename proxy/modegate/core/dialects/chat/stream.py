@@ -10,6 +10,7 @@ from modegate.core.calls import Gathered, share
 from modegate.core.dialects.base import Kind, Part
 from modegate.core.dialects.chat import answer, pieces
 from modegate.core.dialects.chat.said import ChatRead
+from modegate.core.dialects.chat.settle import settle
 from modegate.core.dialects.strict import exactly
 from modegate.core.errors import AnswerUnreadable, UpstreamFailed
 from modegate.core.sse import BLANK, DONE, Frame
@@ -28,6 +29,10 @@ class ChatFrame:
     value: dict[str, Any]
     choices: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
+    again: set[int] = field(default_factory=set)
+    """Choices that it says whole again, under `message`, after their deltas (MiniMax)."""
+    left_out: bool = False
+    """Something of those is not to go again."""
     _exact: list[tuple[int, dict[str, Any]]] | None = None
 
     def exact(self, at: int, found: pieces.Pieces) -> pieces.Pieces:
@@ -61,6 +66,8 @@ class ChatStreamReader:
         """Begin a hop; `strictly` where every frame will be edited."""
         self._strictly = strictly
         self._routes: dict[int, _Routes] = {}
+        self._spoke: set[int] = set()
+        """Choices that have said something in a delta."""
         self._calls = 0
         self._legacy: list[Gathered] = []
         self._touched: dict[Gathered, None] = {}
@@ -76,6 +83,8 @@ class ChatStreamReader:
         if data.startswith(DONE):
             # Clients stop at the prefix already; what stands behind it is not passed on.
             raw = frame.raw if data == DONE else b""
+            for read in self.choices.values():
+                settle(read.calls)
             return _sole(ChatFrame(raw, b"", {}), Kind.DONE)
         value = answer.parse_answer(data, strictly=self._strictly)
         chat = ChatFrame(frame.raw, data, value)
@@ -104,22 +113,42 @@ class ChatStreamReader:
         if len(self.choices) > answer.MAX_CALLS:
             raise AnswerUnreadable(f"the upstream sent over {answer.MAX_CALLS} choices")
         body = answer.body_of(choice)
-        found = pieces.pieces_of(body)
+        found = self._without_stub(index, pieces.pieces_of(body))
         finish = answer.finish_of(choice)
-        as_it_is = frame.exact(at, found) if found else ()
+        again = not isinstance(choice.get("delta"), dict) and bool(body) and index in self._spoke
+        if again:
+            frame.again.add(index)
+            frame.left_out = frame.left_out or bool(found or read.calls)
+            found = [] if read.calls else found
+        elif isinstance(choice.get("delta"), dict) and (found or _says_something(body)):
+            self._spoke.add(index)
+        as_it_is = self._without_stub(index, frame.exact(at, found)) if found else []
         calls = tuple(
             self._gather(index, read, kind, piece, one)
             for (kind, piece), (_, one) in zip(found, as_it_is, strict=True)
         )
-        pieces.add_texts(read, body)
+        if not again:
+            pieces.add_texts(read, body)
         size = len(frame.raw)
-        if _says_something(body) or not (calls or finish):
-            frame.parts.append(Part(frame, Kind.LIVE, index, (), size))
+        # Of a call that was only announced nothing may be left, but its frame can be the one with the role.
+        role = "role" in body and all(call.blank for call in calls)
+        live = _says_something(body) or (bool(calls) and role)
+        if (live and not again) or not (calls or finish):
+            kind = Kind.TAIL if again and read.finish else Kind.LIVE
+            frame.parts.append(Part(frame, kind, index, (), size))
         if calls:
             frame.parts.append(Part(frame, Kind.CALL, index, calls, size))
         if finish:
             read.finish = finish
+            settle(read.calls)
             frame.parts.append(Part(frame, Kind.FINISH, index, (), size))
+
+    def _without_stub(self, index: int, found: pieces.Pieces) -> pieces.Pieces:
+        """Leave out a call of the old kind that says nothing: some gateways fill the field in each chunk."""
+        routes = self._routes.get(index)
+        if routes is not None and routes.legacy is not None:
+            return found
+        return [one for one in found if one[0] != "legacy" or not pieces.is_stub(one[1])]
 
     def _gather(
         self,
@@ -147,7 +176,7 @@ class ChatStreamReader:
             return call
         # Where a piece bears an id or a name, some clients begin a call of their own.
         begins = bool(piece.get("id") or _piece_name(piece))
-        call.again = call.again or (known is not None and begins)
+        call.loose = call.loose or (known is not None and begins)
         told = known is None or place not in call.places or (unnamed and bool(call.id))
         self._route(routes, call, place, new=known is None)
         self._share(call, new=known is None, told=told)
@@ -168,7 +197,7 @@ class ChatStreamReader:
             routes.calls.append(call)
         if place is not None:
             routes.by_index[place] = call
-        call.places.add(place)
+        call.places[place] = None
         if len(call.places) > MAX_PLACES:
             call.odd = f"its pieces bear over {MAX_PLACES} indices"
         if call.id:
@@ -197,7 +226,9 @@ def _meet(call: Gathered, other: Gathered) -> bool:
     """Tell whether two calls bear one id, or stand in one place: without an index that can be any."""
     if call.id and call.id == other.id:
         return True
-    return None in call.places or None in other.places or bool(call.places & other.places)
+    if None in call.places or None in other.places:
+        return True
+    return bool(call.places.keys() & other.places.keys())
 
 
 def _known(routes: _Routes, place: int | None, piece: dict[str, Any]) -> Gathered | None:

@@ -10,6 +10,7 @@ import msgspec
 from modegate.core.calls import Gathered
 from modegate.core.dialects.chat import answer, pieces
 from modegate.core.dialects.chat.said import ChatRead
+from modegate.core.dialects.chat.settle import drop_blanks
 from modegate.core.dialects.strict import exactly
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.spans import (
@@ -66,7 +67,9 @@ class ChatWhole:
             pieces.add_piece(call, kind, piece, one)
             calls.append(call)
         # Of what failed nothing is a call: it goes nowhere, and nobody is asked about it.
-        read.calls += () if self.failed else calls
+        if not self.failed:
+            read.calls += calls
+            drop_blanks(read.calls)
         pieces.add_texts(read, body)
         read.finish = answer.finish_of(choice)
         self._pieces.append((index, answer.body_key(choice) if has else "", calls))
@@ -106,9 +109,8 @@ class ChatWhole:
 
     def _stays(self, stop: frozenset[int]) -> bool:
         """Tell whether every call goes out and every finish is true, as in most answers."""
-        return not (self.failed and any(calls for _, _, calls in self._pieces)) and all(
-            all(call.released for call in read.calls)
-            and not (index in stop and read.finish in answer.CALL_FINISHES)
+        return all(call.released for _, _, calls in self._pieces for call in calls) and not any(
+            index in stop and read.finish in answer.CALL_FINISHES
             for index, read in self.choices.items()
         )
 

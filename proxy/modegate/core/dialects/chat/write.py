@@ -53,6 +53,8 @@ class ChatStreamWriter:
         self._break_before: set[int] = set()
         self._places: dict[int, Places] = {}
         """By choice: where the calls of this hop stand."""
+        self._written: set[Gathered] = set()
+        """Calls that have gone in one piece."""
         self._out = FrameWriter()
 
     def seen(self, part: Part) -> None:
@@ -132,17 +134,27 @@ class ChatStreamWriter:
                 self._finished.add(part.choice)
         if not frame.data:
             return self._out.passed(frame.raw) or self._out.own(DONE)
-        whole = len(parts) == len(frame.parts) and all(
-            call.released and self._new_index(call) is None for part in parts for call in part.calls
+        whole = len(parts) == len(frame.parts) and not frame.left_out
+        calls = [call for part in parts for call in part.calls]
+        whole = whole and all(
+            call.released and not call.anew and self._new_index(call) is None for call in calls
         )
         edits: list[Edit] = []
-        changed = self._hop or any(part.stop or part.kind is Kind.ERROR for part in parts)
+        changed = self._hop or any(part.kind is Kind.ERROR for part in parts) or _tells(parts)
         if changed or not whole:
+            if not (frame.value.get("usage") or self._shows(parts)):
+                return b""
             edits = self._edits(frame, parts)
         self._note(frame)
         if not edits:
             return self._out.passed(frame.raw)
         return self._out.own(apply(frame.data, edits))
+
+    def _shows(self, parts: list[Part]) -> bool:
+        """Tell whether something is left of parts, once each call that goes in one piece has gone."""
+        return any(part.kind is not Kind.CALL for part in parts) or any(
+            call.released and call not in self._written for part in parts for call in part.calls
+        )
 
     def _note(self, frame: ChatFrame) -> None:
         for index, choice in frame.choices:
@@ -157,10 +169,10 @@ class ChatStreamWriter:
     def _edits(self, frame: ChatFrame, parts: list[Part]) -> list[Edit]:
         data = without_lone_surrogates(frame.data)
         top = members(data)
-        edits = self._head_edits(frame, data, top)
-        if any(part.kind is Kind.FINISH for part in frame.parts if part not in parts):
-            # Clients add usage up, so it goes once: with the finish.
-            edits += without_members(top, {"usage"})
+        # Clients add usage up, so it goes once: with the finish.
+        later = any(part.kind is Kind.FINISH for part in frame.parts if part not in parts)
+        edits = without_members(top, {"usage"}) if later else self._usage_edits(frame, data, top)
+        edits += self._head_edits(frame, top)
         spans = [m.value for m in top if m.key == "choices"]
         if not spans or not frame.choices:
             return edits
@@ -171,27 +183,33 @@ class ChatStreamWriter:
             if not mine:
                 gone.add(position)
                 continue
+            if index in frame.again and not any(part.calls for part in mine):
+                # SDKs read deltas alone, and mind one that is not there.
+                found = members(data, places[position])
+                said = next(m for m in found if m.key == "message")
+                edits.append(Edit(said.start, said.value.end, b'"delta":{}'))
+                choice = {key: value for key, value in choice.items() if key != "message"}
             edits += self._choice_edits(data, places[position], choice, mine)
         return edits + without(places, gone)
 
-    def _head_edits(self, frame: ChatFrame, data: bytes, top: list[Member]) -> list[Edit]:
-        if not self._hop:
-            return []
-        edits = [
-            Edit(*m.value, msgspec.json.encode(self._head[m.key]))
-            for m in top
-            if m.key in ("id", "created") and m.key in self._head
-        ]
+    def _head_edits(self, frame: ChatFrame, top: list[Member]) -> list[Edit]:
+        keys = ("id", "created") if self._hop else ()
+        wanted: dict[str, Any] = {key: self._head[key] for key in keys if key in self._head}
+        if frame.again:
+            wanted["object"] = "chat.completion.chunk"
+        return [Edit(*m.value, msgspec.json.encode(wanted[m.key])) for m in top if m.key in wanted]
+
+    def _usage_edits(self, frame: ChatFrame, data: bytes, top: list[Member]) -> list[Edit]:
         usage = frame.value.get("usage")
-        if isinstance(usage, dict):
-            changed = answer.add_usage(usage, self._spent)
-            span = next(m.value for m in top if m.key == "usage")
-            edits += [
-                Edit(*m.value, str(changed[m.key]).encode())
-                for m in members(data, span)
-                if m.key in changed
-            ]
-        return edits
+        if not self._hop or not isinstance(usage, dict):
+            return []
+        changed = answer.add_usage(usage, self._spent)
+        span = next(m.value for m in top if m.key == "usage")
+        return [
+            Edit(*m.value, str(changed[m.key]).encode())
+            for m in members(data, span)
+            if m.key in changed
+        ]
 
     def _choice_edits(
         self, data: bytes, place: Span, choice: dict[str, Any], parts: list[Part]
@@ -219,7 +237,8 @@ class ChatStreamWriter:
         calls = [call for part in parts if part.kind is Kind.CALL for call in part.calls]
         drop = set() if calls else set(answer.CALL_KEYS)
         live = any(part.kind in (Kind.LIVE, Kind.ERROR) for part in parts)
-        if not live and len(parts) < len(parts[0].frame.parts):
+        frame = parts[0].frame
+        if not live and (len(parts) < len(frame.parts) or parts[0].choice in frame.again):
             # What is not a call has gone with the live part, or is empty.
             drop |= {m.key for m in found if m.key not in answer.CALL_KEYS} - {"role"}
         choice = parts[0].choice
@@ -242,21 +261,44 @@ class ChatStreamWriter:
     ) -> list[Edit]:
         lists = [m.value for m in found if m.key == "tool_calls"]
         pieces = elements(data, lists[0]) if lists and data[lists[0].start] == 0x5B else []
-        refused = {at for at in range(len(pieces)) if not calls[at].released}
-        if pieces and len(refused) == len(pieces):
+        edits: list[Edit] = []
+        gone: set[int] = set()
+        for at, place in enumerate(pieces):
+            call = calls[at]
+            if not call.released or call in self._written:
+                gone.add(at)
+            elif call.anew:
+                self._written.add(call)
+                edits.append(Edit(*place, self._anew(call)))
+            elif (index := self._new_index(call)) is not None:
+                found_ = members(data, place)
+                edits += [Edit(*m.value, b"%d" % index) for m in found_ if m.key == "index"]
+        if pieces and len(gone) == len(pieces):
             drop.add("tool_calls")
-            refused = set()
+            gone = set()
         if len(calls) > len(pieces) and not calls[-1].released:
             drop.add("function_call")
-        shown = [at for at in range(len(pieces)) if calls[at].released]
-        return without(pieces, refused) + [
-            Edit(*member.value, b"%d" % index)
-            for at in shown
-            if (index := self._new_index(calls[at])) is not None
-            for member in members(data, pieces[at])
-            if member.key == "index"
-        ]
+        return without(pieces, gone) + edits
+
+    def _anew(self, call: Gathered) -> bytes:
+        """Write a call in one piece: its own say something twice, which clients read in different ways."""
+        index = self._new_index(call)
+        if index is None:
+            index = next(iter(call.places))
+        key = "input" if call.kind == "custom" else "arguments"
+        head = {"index": index, "id": call.id or None, "type": call.kind}
+        said = {call.kind: {"name": call.name, key: call.arguments}}
+        told = {name: value for name, value in head.items() if value is not None}
+        return msgspec.json.encode({**told, **said, **call.extra})
 
     def _new_index(self, call: Gathered) -> int | None:
         places = self._places.get(call.choice)
         return None if places is None or call.kind == "legacy" else places.new(call)
+
+
+def _tells(parts: list[Part]) -> bool:
+    """Tell whether a finish says that calls were made, where none goes."""
+    finishes = [choice.get("finish_reason") for _, choice in parts[0].frame.choices]
+    return any(part.stop for part in parts) and any(
+        finish in answer.CALL_FINISHES for finish in finishes
+    )
