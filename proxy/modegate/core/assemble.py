@@ -58,9 +58,9 @@ def header_event(
     policy = standing.policy.hash
     last = standing.state.lanes.get(lane)
     if last is None:
-        return RequestHeader(lane, standing.label, policy, assembled.tools, mark, ungated)
-    added = tuple(name for name in assembled.tools if name not in last.tools)
-    removed = tuple(name for name in last.tools if name not in assembled.tools)
+        return RequestHeader(lane, standing.label, policy, assembled.sent, mark, ungated)
+    added = tuple(name for name in assembled.sent if name not in last.tools)
+    removed = tuple(name for name in last.tools if name not in assembled.sent)
     now = (standing.label, policy, mark, ungated)
     if not added and not removed and now == (last.mode, last.policy, last.section, last.ungated):
         return None

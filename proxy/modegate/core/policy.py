@@ -26,6 +26,8 @@ from modegate.core.near import is_glob, misses
 from modegate.core.upstreams import Route, UpstreamSpec
 
 EXIT_TOOL = ToolName("exit_plan_mode")
+NO_TOOL = ToolName("no_tool_in_this_mode")
+"""Stands in where an API wants a tool and the mode leaves none; a call of it is judged as any."""
 """The tool that asks a person to end the mode; no rule covers it, not even `*`."""
 
 

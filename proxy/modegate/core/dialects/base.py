@@ -193,6 +193,13 @@ class Assembled:
     """The names that were kept, in the agent's order."""
     native: ToolName | None = None
     """The agent's own exit tool, where it stays in the place of ours."""
+    beside: tuple[ToolName, ...] = ()
+    """What else was sent, and is no tool to use: placeholders, and what stands in where the API wants one."""
+
+    @property
+    def sent(self) -> tuple[ToolName, ...]:
+        """Every tool in it, for the log."""
+        return (*self.tools, *self.beside)
 
 
 class StreamReader(Protocol):

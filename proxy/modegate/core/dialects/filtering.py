@@ -20,6 +20,8 @@ class Filtered(NamedTuple):
     kept: tuple[ToolName, ...] = ()
     drop: frozenset[str] = frozenset()
     """Top-level keys to take out whole."""
+    beside: tuple[ToolName, ...] = ()
+    """What stays or is put in and is no tool to use."""
 
 
 def may_stay(tool: Declared, standing: Standing) -> bool:

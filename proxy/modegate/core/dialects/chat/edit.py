@@ -13,14 +13,14 @@ from modegate.core.dialects.choice import choice_edits
 from modegate.core.dialects.filtering import Filtered, exit_edit, keep_edits, may_stay, names_of
 from modegate.core.dialects.texts import grow
 from modegate.core.dialects.tools import Declared
-from modegate.core.policy import EXIT_TOOL
+from modegate.core.policy import EXIT_TOOL, NO_TOOL
 from modegate.core.spans import Edit, Span, apply, without_members
 from modegate.core.standing import Standing
 
 INERT_TOOL = {
     "type": "function",
     "function": {
-        "name": "no_tool_in_this_mode",
+        "name": NO_TOOL,
         "description": "No tool can be used in this mode. Calls of this one are refused.",
         "parameters": {"type": "object", "properties": {}, "additionalProperties": False},
     },
@@ -58,7 +58,7 @@ def assemble(request: ChatRequest, standing: Standing, section: str) -> Assemble
         edits += section_edits(request, section)
     kept = dict.fromkeys(tools.kept + functions.kept)
     name = native.names[0] if native else None
-    return Assembled(apply(request.body, edits), tuple(kept), name)
+    return Assembled(apply(request.body, edits), tuple(kept), name, tools.beside)
 
 
 def _filter(
@@ -73,7 +73,8 @@ def _filter(
         if key != "tools" or not request.call_ids:
             return Filtered([], drop=GO_TOGETHER[key])
         inert = Edit(declared[0].span.start, declared[-1].span.end, msgspec.json.encode(INERT_TOOL))
-        return Filtered([inert, *choice_edits(request, CHOICE_KEYS[key], frozenset())])
+        choice = choice_edits(request, CHOICE_KEYS[key], frozenset())
+        return Filtered([inert, *choice], beside=(NO_TOOL,))
     names = names_of(kept)
     edits = keep_edits(request, declared, kept)
     edits += choice_edits(request, CHOICE_KEYS[key], frozenset(names))

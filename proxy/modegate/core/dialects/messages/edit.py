@@ -18,13 +18,13 @@ from modegate.core.dialects.texts import grow_value
 from modegate.core.errors import BadRequest
 from modegate.core.ids import ToolName
 from modegate.core.leaving import NATIVE
-from modegate.core.policy import EXIT_TOOL
+from modegate.core.policy import EXIT_TOOL, NO_TOOL
 from modegate.core.spans import Edit, Span, apply, quote, without, without_members
 from modegate.core.standing import Standing
 
 INERT_ENTRY = msgspec.json.encode(
     {
-        "name": "no_tool_in_this_mode",
+        "name": NO_TOOL,
         "description": "No tool can be used in this mode. Calls of this one are refused.",
         "input_schema": {"type": "object", "properties": {}, "additionalProperties": False},
     }
@@ -51,6 +51,11 @@ class _Kept:
     def usable(self) -> list[Tool]:
         """All but the placeholders."""
         return [tool for tool in (*self.tools, *self.inline) if not tool.placeholder]
+
+    @property
+    def placeholders(self) -> tuple[ToolName, ...]:
+        """The names of those that no model uses."""
+        return names_of([tool for tool in (*self.tools, *self.inline) if tool.placeholder])
 
 
 def assemble(request: MessagesRequest, standing: Standing, section: str) -> Assembled:
@@ -88,7 +93,8 @@ def assemble(request: MessagesRequest, standing: Standing, section: str) -> Asse
     if section:
         edits += section_edits(request, section)
     name = native.names[0] if native else None
-    return Assembled(apply(request.body, edits), tuple(dict.fromkeys(tools.kept)), name)
+    names = tuple(dict.fromkeys(tools.kept))
+    return Assembled(apply(request.body, edits), names, name, tools.beside)
 
 
 def _filtered(request: MessagesRequest, kept: _Kept) -> Filtered:
@@ -99,23 +105,23 @@ def _filtered(request: MessagesRequest, kept: _Kept) -> Filtered:
         if not declared or not request.holds_tool_blocks:
             return Filtered([], drop=frozenset({"tools", "tool_choice"}))
         inert = exit_edit(declared, INERT_ENTRY, any_kept=False)
-        return Filtered([inert, *choice_edits(request, frozenset())])
+        return Filtered([inert, *choice_edits(request, frozenset())], beside=(NO_TOOL,))
     edits = choice_edits(request, kept.names) if request.declares_tools else []
     if not declared:
-        return Filtered(edits, names)
+        return Filtered(edits, names, beside=kept.placeholders)
     loaded = [tool for tool in kept.tools if not tool.deferred]
     if loaded:
-        return Filtered(
-            [*edits, *keep_edits(request, declared, kept.tools, markable=loaded)], names
-        )
+        edits += keep_edits(request, declared, kept.tools, markable=loaded)
+        return Filtered(edits, names, beside=kept.placeholders)
     # The API refuses a list in which every tool is deferred.
-    return Filtered([*edits, *_beside(request, kept, INERT_ENTRY)], names)
+    edits += _beside(request, kept, INERT_ENTRY)
+    return Filtered(edits, names, beside=(*kept.placeholders, NO_TOOL))
 
 
 def _with_exit(request: MessagesRequest, kept: _Kept) -> Filtered:
     """Add the exit tool behind what was kept, or in the place of all that was not."""
     edits = [*choice_edits(request, kept.names), *_beside(request, kept, exits.EXIT_ENTRY)]
-    return Filtered(edits, (*names_of(kept.usable), EXIT_TOOL))
+    return Filtered(edits, (*names_of(kept.usable), EXIT_TOOL), beside=kept.placeholders)
 
 
 def _beside(request: MessagesRequest, kept: _Kept, entry: bytes) -> list[Edit]:
