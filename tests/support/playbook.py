@@ -43,6 +43,7 @@ from modegate.core.events import (
 )
 from modegate.core.exchange import Exchange, StepRequest
 from modegate.core.fold import State, fold
+from modegate.core.forms import Manner
 from modegate.core.ids import DEFAULT_MODE, ModeId, Seq, SessionId, StepId
 from modegate.core.passed import Passed
 from modegate.core.policy import Effect as RuleEffect
@@ -166,7 +167,7 @@ class Session:
         self.breaks: type | None = None
         """The kind of effect that cannot be performed, once, after `performs` of them were."""
         self.performs = 0
-        self.learned: dict[str, bool] = {}
+        self.learned: dict[str, Manner] = {}
         """What its upstream was found to take."""
         self._steps = 0
         if mode_id != DEFAULT_MODE:
@@ -362,7 +363,7 @@ class _Run:
             case Count():
                 got.counts.append(effect.what)
             case Learned():
-                session.learned[effect.model] = effect.thoughts
+                session.learned[effect.model] = effect.manner
             case Finish():
                 assert got.finish is None, "two ends"
                 got.finish = effect

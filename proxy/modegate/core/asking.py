@@ -14,7 +14,7 @@ from modegate.core.dialects.base import ChoiceRead, Dialect, Refused
 from modegate.core.effects import Abandon, Append, CallUpstream, Effect, Headers
 from modegate.core.errors import BadRequest
 from modegate.core.events import AnswerMapped, HistoryRefused, NoticeGiven, TurnWithheld
-from modegate.core.forms import MAX_MODEL, Form
+from modegate.core.forms import MAX_MODEL, Form, Manner
 from modegate.core.gate import Offer
 from modegate.core.identify import lane
 from modegate.core.ids import Lane, Seq, StepId, ToolName
@@ -39,8 +39,8 @@ class StepRequest:
     """Without the client's content-encoding."""
     counts: bool = False
     """It asks only how long the request would be: nothing comes of it but a number."""
-    learned: Mapping[str, bool] = field(default_factory=dict)
-    """By model, whether its upstream takes back what it thought, where that was found out."""
+    learned: Mapping[str, Manner] = field(default_factory=dict)
+    """By model, how its upstream takes what modegate puts in, where that was found out."""
 
 
 class Asking:
@@ -112,7 +112,7 @@ class Asking:
         """Put back what is still stored, and the notices."""
         self._stored = stored
         if self._step.learned and self._request is not None:
-            self.form = Form(self._step.learned.get(self.model))
+            self.form = Form(self._step.learned.get(self.model, Manner()))
         self._build()
 
     def reform(self, form: Form) -> None:
@@ -129,7 +129,7 @@ class Asking:
         taken = self._request.call_ids if wanted else frozenset()
         found = transcript.complete(wanted, self._stored, taken)
         lost = transcript.lost(wanted, found)
-        if form.thoughts is not True and found:
+        if form.manner.thoughts is not True and found:
             found = transcript.unbound(self._dialect, found, wanted, self.model)
         self._restored = frozenset(
             turn.step for at, turn in wanted.items() if at in found or at in lost or turn.note
@@ -138,7 +138,7 @@ class Asking:
             body = self._dialect.forget(self._request, found, placed, lost)
             self._base = self._dialect.read(body)
         elif found or placed:
-            body = self._dialect.restore(self._request, found, placed, form.thoughts)
+            body = self._dialect.restore(self._request, found, placed, form.manner)
             self._base = self._dialect.read(body)
         if self._mapped is not None:
             self._base = self._dialect.read(keeping.go_on(self._dialect, self._base, self._mapped))
@@ -262,7 +262,7 @@ class Asking:
         form, base, kept = self.form, self._base, self.kept
         chained = keeping.chained(self._dialect, base, choice, refused) if form.chained else None
         self.chains = chained is not None and kept is not None and not kept.conversation
-        body = chained or self._dialect.extend(base, choice, refused, form.thoughts)
+        body = chained or self._dialect.extend(base, choice, refused, form.manner)
         self._base = self._dialect.read(body)
 
     @cached_property

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from modegate.core.events import ApprovalAsked, Event
+from modegate.core.forms import Manner
 from modegate.core.ids import Seq
 
 Headers = list[tuple[bytes, bytes]]
@@ -108,10 +109,10 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """Remember whether this upstream takes back what this model thought, in turns that modegate puts in."""
+    """Remember how this upstream takes the turns of this model that modegate puts in."""
 
     model: str
-    thoughts: bool
+    manner: Manner
 
 
 @dataclass(frozen=True, slots=True)

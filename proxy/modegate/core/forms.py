@@ -5,9 +5,7 @@ Mode, tools and section are none of it: they are the same in each form.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from modegate.core.dialects.base import Thoughts
+from dataclasses import dataclass, field
 
 MAX_MODEL = 256
 """Characters of a model's name under which something is remembered."""
@@ -19,11 +17,26 @@ _WANTS = (b"missing", b"must", b"required", b"expected", b"passed back")
 """How one says that it wants them; all else says that it refuses them."""
 
 
+Thoughts = bool | None
+"""How what a model thought goes back in the turns that modegate puts in: True, all of it as it came; False,
+none of it; None, as the agent does with its own turns, and all where it has sent none yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How an upstream takes the turns that modegate puts in."""
+
+    thoughts: Thoughts = None
+    empty: bool | None = None
+    """What stands for the text of a turn that only calls: True, an empty one; False, none; None, what the
+    agent writes in its own turns, and none where it has sent no such turn yet."""
+
+
 @dataclass(frozen=True, slots=True)
 class Form:
     """One form."""
 
-    thoughts: Thoughts = None
+    manner: Manner = field(default_factory=Manner)
     notices: bool = True
     """Sentences stand in the history that tell of mode changes."""
     withheld: bool = True
@@ -36,6 +49,11 @@ def speaks_of_thoughts(complaint: bytes) -> bool:
     """Tell whether a refusal could be about what a model thought."""
     folded = complaint.lower()
     return any(name in folded for name in _NAMES)
+
+
+def speaks_of_text(complaint: bytes) -> bool:
+    """Tell whether a refusal could be about the text of a message, which a turn that only calls has not."""
+    return b"content" in complaint.lower().replace(b"_content", b"")
 
 
 def wants(complaint: bytes) -> bool:

@@ -6,8 +6,9 @@ by a refusal that was read whole, and in each form once:
 1. in the way in which an API lets itself be asked, where a dialect knows such a refusal (`Mends`);
 2. with all that was said, where it only goes on from an answer that the provider says it keeps;
 3. with what the model thought in turns that modegate puts in, or without, where the refusal speaks of that;
-4. without the sentences that tell of mode changes;
-5. without all that was put back, so that no session is stuck with what it never sent.
+4. with an empty text in turns that only call, or with none, where it speaks of that;
+5. without the sentences that tell of mode changes;
+6. without all that was put back, so that no session is stuck with what it never sent.
 
 Mode, tools and section are the same in all. Every other refusal is the client's to see, as it came.
 """
@@ -24,7 +25,7 @@ from modegate.core.dialects.base import Dialect
 from modegate.core.effects import Append, CallUpstream, Effect, Learned
 from modegate.core.encoding import BadEncoding, UnknownEncoding
 from modegate.core.errors import ModegateError, TooLarge
-from modegate.core.forms import Form, speaks_of_thoughts, wants
+from modegate.core.forms import Form, speaks_of_text, speaks_of_thoughts, wants
 
 MENDABLE = frozenset({400, 404, 413, 422})
 """Refusals of what a request holds: malformed, what it refers to is not there, too long, a field unknown."""
@@ -129,10 +130,12 @@ class Mending:
             yield (form := replace(form, chained=False))
         start = form
         if speaks_of_thoughts(self._text):
-            form = replace(form, thoughts=self._other_thoughts(form))
-            yield form
+            thoughts = self._other_thoughts(form)
+            yield (form := _with(form, thoughts=thoughts))
             if speaks_of_thoughts(self._text):
                 form = start
+        if speaks_of_text(self._text):
+            yield (form := self._other_text(form))
         if asking.later:
             return  # What was put back was taken with the first hop.
         if asking.tells:
@@ -141,21 +144,33 @@ class Mending:
             yield replace(form, notices=False, withheld=False)
 
     def _other_thoughts(self, form: Form) -> bool:
-        if form.thoughts is not None:
-            return not form.thoughts
+        if form.manner.thoughts is not None:
+            return not form.manner.thoughts
         other = wants(self._text)
         if self._sent is None:
             return other
-        self._asking.reform(replace(form, thoughts=other))
+        self._asking.reform(_with(form, thoughts=other))
         return other if self._made().body != self._sent.body else not other
+
+    def _other_text(self, form: Form) -> Form:
+        """Give the form in which a turn that only calls has the other text."""
+        other = _with(form, empty=not form.manner.empty)
+        if form.manner.empty is not None or self._sent is None:
+            return other
+        self._asking.reform(other)
+        return other if self._made().body != self._sent.body else _with(form, empty=False)
 
     def settled(self) -> list[Effect]:
         """Log and remember, now that the upstream has taken the request, in which form it has."""
         form, first = self._asking.form, self._first
         self._sent = None
         told: list[Effect] = []
-        if form.thoughts is not None and form.thoughts is not first.thoughts:
-            told.append(Learned(self._asking.model, form.thoughts))
+        if form.manner != first.manner:
+            told.append(Learned(self._asking.model, form.manner))
         if form.notices is not first.notices or form.withheld is not first.withheld:
             told.append(Append((self._asking.left_out(),)))
         return told
+
+
+def _with(form: Form, **manner: bool | None) -> Form:
+    return replace(form, manner=replace(form.manner, **manner))

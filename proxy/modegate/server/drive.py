@@ -241,7 +241,7 @@ class Drive:
                 await self._alive({"type": "http.response.start", **head})
                 self._alive.begin()
             case Learned():
-                self._out.upstream.learn(effect.model, thoughts=effect.thoughts)
+                self._out.upstream.learn(effect.model, effect.manner)
             case _:
                 raise AssertionError(f"{effect} is performed by _perform")
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from modegate.core.errors import DialectName, UpstreamFailed
+from modegate.core.forms import Manner
 from modegate.core.policy import Policy
 from modegate.core.problems import PolicyProblems, Problem
 from modegate.core.routes import choose, wants_model
@@ -42,7 +43,7 @@ class _Client:
     spec: UpstreamSpec
     upstream: Upstream
     added: Added
-    learned: dict[DialectName, dict[str, bool]] = field(default_factory=dict)
+    learned: dict[DialectName, dict[str, Manner]] = field(default_factory=dict)
     steps: int = 0
     retired: bool = False
 
@@ -59,7 +60,7 @@ class Picked:
         upstream: Upstream,
         dialect: DialectName,
         given: Added,
-        learned: dict[str, bool],
+        learned: dict[str, Manner],
         *,
         stores: bool = True,
     ) -> None:
@@ -84,10 +85,10 @@ class Picked:
             UpstreamRequest(request.method, request.target, headers, request.body)
         )
 
-    def learn(self, model: str, *, thoughts: bool) -> None:
+    def learn(self, model: str, manner: Manner) -> None:
         """Remember what it takes, for requests that come later."""
         self.learned.pop(model, None)
-        self.learned[model] = thoughts
+        self.learned[model] = manner
         while len(self.learned) > MAX_LEARNED:
             del self.learned[next(iter(self.learned))]
 
@@ -102,7 +103,7 @@ class Upstreams:
     default: Default
     environment: Mapping[str, str]
     library: Library = field(default_factory=Library)
-    _learned: dict[DialectName, dict[str, bool]] = field(default_factory=dict)
+    _learned: dict[DialectName, dict[str, Manner]] = field(default_factory=dict)
     """Of what no route fits."""
     _routes: tuple[Route, ...] = ()
     _clients: dict[str, _Client] = field(default_factory=dict)

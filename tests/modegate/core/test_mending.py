@@ -11,6 +11,7 @@ import pytest
 
 from modegate.core.events import HistoryRefused, NoticeGiven, Record, TurnWithheld
 from modegate.core.fold import State, dump_state, fold_all, load_state
+from modegate.core.forms import Manner
 from modegate.core.ids import Seq
 from modegate.core.script import ScriptedCall, Turn
 from support import message_frames as frames
@@ -197,6 +198,40 @@ def test_a_call_that_bears_what_a_strict_provider_refuses() -> None:
     got = Session().step(ask(), judged(mistral, first, said("fine"), status=422))
     assert (len(got.requests), b"fine" in got.body) == (3, True)
     assert with_calls(got.upstream)[0]["tool_calls"][0].keys() == {"id", "type", "function"}
+
+
+def null(body: Json) -> str:
+    silent = [at for at, one in enumerate(body["messages"]) if one["content"] is None]
+    return f"Invalid 'content' of {silent[0]}: must be a string" if silent else ""
+
+
+def blank(body: Json) -> str:
+    silent = [at for at, one in enumerate(body["messages"]) if one["content"] == ""]
+    return f"messages.{silent[0]}: the text field in the content is blank" if silent else ""
+
+
+CALLS: Json = {"role": "assistant", "tool_calls": [tool_call("read", "{}", "call_of_read")]}
+RAN: Json = {"role": "tool", "tool_call_id": "call_of_read", "content": "x"}
+
+
+@pytest.mark.parametrize(
+    ("judge", "own", "requests"),
+    [(null, [], 3), (blank, [], 2), (null, [""], 2), (blank, [None], 2), (blank, ["x"], 2)],
+    ids=["no null", "no empty", "no null, as its agent knows", "no empty, likewise", "own text"],
+)
+def test_a_turn_that_only_calls_has_the_text_that_its_provider_takes(
+    judge: Judge, own: list[str | None], requests: int
+) -> None:
+    """None, or an empty one: as the agent writes its own, else as is found out; also when it is put back."""
+    one = Session()
+    history = [message for text in own for message in ({**CALLS, "content": text}, RAN)]
+    got = one.step(ask(*history), judged(judge, NO_THOUGHT, said("fine")))
+    assert (len(got.requests), b"fine" in got.body) == (requests, True)
+    assert bool(one.learned) is (requests > 2)
+    later = ask(*history, {"role": "assistant", "content": "fine"}, AGAIN)
+    got = one.step(later, judged(judge, said("yes")))
+    assert (len(got.requests), b"yes" in got.body) == (1, True)
+    assert "call_of_write" in str(with_calls(got.upstream)), "it is put back"
 
 
 def test_a_provider_that_refuses_both_forms_ends_the_answer() -> None:
@@ -430,7 +465,7 @@ def test_unless_that_one_asks_for_it() -> None:
     history = [{"role": "assistant", "content": "Done."}, AGAIN]
     got = one.step(ask(*history, model="other"), judged(gemini, said("fine")))
     assert (len(got.requests), b"fine" in got.body) == (2, True)
-    assert one.learned == {"other": True}
+    assert one.learned == {"other": Manner(thoughts=True)}
 
 
 # Messages: an agent that sends back no thinking that bears no signature.

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from modegate.core.errors import UpstreamFailed
+from modegate.core.forms import Manner
 from modegate.core.policy import Policy
 from modegate.core.policy_file import parse
 from modegate.core.problems import PolicyProblems
@@ -228,18 +229,22 @@ async def test_the_pools_size_and_the_timeouts_hold() -> None:
         assert raw.connections == 2
 
 
+KNOWN = Manner(thoughts=True, empty=True)
+
+
 async def test_what_an_upstream_takes_is_known_while_it_is_there() -> None:
     """By model and API, of so many models at most; what a policy changes is another upstream."""
     async with RawUpstream() as raw, pool() as upstreams:
         upstreams.adopt(leading_to(raw.base_url))
         with upstreams.pick("chat", None) as upstream:
             for number in range(300):
-                upstream.learn(f"m{number}", thoughts=False)
-            upstream.learn("m299", thoughts=True)
+                upstream.learn(f"m{number}", Manner(thoughts=False))
+            upstream.learn("m299", KNOWN)
         upstreams.adopt(leading_to(raw.base_url))
         with upstreams.pick("chat", None) as upstream:
             assert len(upstream.learned) == MAX_LEARNED
-            assert (upstream.learned["m298"], upstream.learned["m299"]) == (False, True)
+            assert upstream.learned["m298"].thoughts is False
+            assert upstream.learned["m299"] == KNOWN
         with upstreams.pick("messages", None) as upstream:
             assert not upstream.learned
         upstreams.adopt(leading_to(raw.base_url, ", timeouts: {read: 1m}"))
@@ -250,8 +255,8 @@ async def test_what_an_upstream_takes_is_known_while_it_is_there() -> None:
 async def test_so_is_what_the_default_takes() -> None:
     async with RawUpstream() as raw, pool(raw.base_url) as upstreams:
         with upstreams.pick("chat", None) as upstream:
-            upstream.learn("m", thoughts=True)
+            upstream.learn("m", KNOWN)
         with upstreams.pick("chat", None) as upstream:
-            assert upstream.learned == {"m": True}
+            assert upstream.learned == {"m": KNOWN}
         with upstreams.pick("responses", None) as upstream:
             assert not upstream.learned

@@ -16,6 +16,7 @@ from modegate.core.calls import Gathered, digest
 from modegate.core.dialects.straight import Ids, Straightener
 from modegate.core.errors import DialectName, ModegateError
 from modegate.core.events import Segment
+from modegate.core.forms import Manner
 from modegate.core.ids import CallId, ToolName
 from modegate.core.sse import Frame
 from modegate.core.standing import Force, Standing
@@ -300,11 +301,6 @@ Found = Mapping[int, tuple[Sequence[Sequence[Segment]], Sequence[bytes]]]
 """For an item's index: what the client got of each hop, and the stored bodies."""
 
 
-Thoughts = bool | None
-"""How what a model thought goes back in the turns that modegate puts in: True, all of it as it came; False,
-none of it; None, as the agent does with its own turns, and all where it has sent none yet."""
-
-
 class Dialect(Protocol):
     """One API. Each method takes the requests and choices that its own readers gave."""
 
@@ -327,7 +323,7 @@ class Dialect(Protocol):
         ...
 
     def extend(
-        self, request: Any, choice: Any, refused: Sequence[Refused], thoughts: Thoughts
+        self, request: Any, choice: Any, refused: Sequence[Refused], manner: Manner
     ) -> bytes:
         """Give the next hop's request: this one, the model's turn, our answers to its calls."""
         ...
@@ -361,7 +357,7 @@ class Dialect(Protocol):
         request: Any,
         found: Found,
         notices: Mapping[int, Sequence[str]],
-        thoughts: Thoughts,
+        manner: Manner,
     ) -> bytes:
         """Put withheld exchanges back, and notices at the end of the items with these indices."""
         ...

@@ -11,7 +11,6 @@ from modegate.core.dialects.base import (
     Item,
     Refused,
     Spoken,
-    Thoughts,
 )
 from modegate.core.dialects.chat import edit, history, restore, spoken
 from modegate.core.dialects.chat.request import ChatRequest
@@ -21,6 +20,7 @@ from modegate.core.dialects.chat.whole import ChatWhole, join_texts
 from modegate.core.dialects.chat.write import ChatStreamWriter
 from modegate.core.dialects.straight import Ids
 from modegate.core.errors import DialectName
+from modegate.core.forms import Manner
 from modegate.core.standing import Standing
 
 # Finishes after which the model has nothing more to say or may say nothing more.
@@ -45,10 +45,10 @@ class ChatDialect:
         request: ChatRequest,
         choice: ChatRead,
         refused: Sequence[Refused],
-        thoughts: Thoughts,
+        manner: Manner,
     ) -> bytes:
         """Give the next hop's request: this one, the model's turn, our answers to its calls."""
-        return edit.extend(request, history.extend(request, choice, refused, thoughts))
+        return edit.extend(request, history.extend(request, choice, refused, manner))
 
     def turn_blob(self, choice: ChatRead, refused: Sequence[Refused]) -> bytes:
         """Give the stored body of a hop of which every call was refused."""
@@ -80,10 +80,10 @@ class ChatDialect:
         request: ChatRequest,
         found: Found,
         notices: Mapping[int, Sequence[str]],
-        thoughts: Thoughts,
+        manner: Manner,
     ) -> bytes:
         """Put withheld exchanges back, and notices behind the messages with these indices."""
-        return restore.restore(request, found, notices, thoughts)
+        return restore.restore(request, found, notices, manner)
 
     def unbound(self, blob: bytes) -> bytes:
         """Give a stored body without what the model thought, and what its provider put beside calls."""

@@ -12,13 +12,14 @@ from typing import Any
 import msgspec
 
 from modegate.core.calls import digest
-from modegate.core.dialects.base import Found, Thoughts
+from modegate.core.dialects.base import Found
 from modegate.core.dialects.chat import history
 from modegate.core.dialects.chat.answer import REASONING_KEYS
 from modegate.core.dialects.chat.request import ChatRequest, calls_of
-from modegate.core.dialects.chat.said import LISTS, behind, plain_call, without_thoughts
+from modegate.core.dialects.chat.said import LISTS, behind, plain_call
 from modegate.core.dialects.texts import grow
 from modegate.core.events import Segment
+from modegate.core.forms import Manner
 from modegate.core.spans import Edit, Span, apply, quote, without_members
 
 _encode = msgspec.json.encode
@@ -30,7 +31,7 @@ def restore(
     request: ChatRequest,
     found: Found,
     notices: Mapping[int, Sequence[str]],
-    thoughts: Thoughts = None,
+    manner: Manner,
 ) -> bytes:
     """Put withheld exchanges and notices back.
 
@@ -39,7 +40,7 @@ def restore(
     """
     edits = [edit for index, texts in notices.items() for edit in _notice(request, index, texts)]
     for index, (hops, stored) in found.items():
-        blobs = [_in_form(msgspec.json.decode(blob), request, thoughts=thoughts) for blob in stored]
+        blobs = [_in_form(msgspec.json.decode(blob), request, manner) for blob in stored]
         edits += _restore_one(request, index, hops, blobs)
     return apply(request.body, edits)
 
@@ -52,15 +53,11 @@ def unbound(blob: bytes) -> bytes:
     return _encode({**value, "turn": turn, "calls": calls})
 
 
-def _in_form(blob: dict[str, Any], request: ChatRequest, *, thoughts: Thoughts) -> dict[str, Any]:
-    """Give a stored body with what the model thought, or without."""
-    turn = blob.get("turn", ())
-    if thoughts is not None:
-        turn = history.in_form(turn, thoughts=thoughts)
-    elif not history.shows_thoughts(request):
-        turn = [without_thoughts(one) for one in turn]
+def _in_form(blob: dict[str, Any], request: ChatRequest, manner: Manner) -> dict[str, Any]:
+    """Give a stored body as its provider takes it."""
+    turn = history.in_manner(blob.get("turn", ()), request, manner, otherwise=False)
     calls = blob.get("calls", ())
-    if thoughts is False:
+    if manner.thoughts is False:
         calls = [(place, plain_call(call)) for place, call in calls]
     return {**blob, "turn": turn, "calls": calls}
 

@@ -10,7 +10,6 @@ from modegate.core.dialects.base import (
     Item,
     Refused,
     Spoken,
-    Thoughts,
 )
 from modegate.core.dialects.messages import binding, edit, history, restore, spoken
 from modegate.core.dialects.messages.blocks import TEXT, Block, MessageRead
@@ -22,6 +21,7 @@ from modegate.core.dialects.messages.write import MessagesStreamWriter
 from modegate.core.dialects.straight import Ids
 from modegate.core.effects import CallUpstream
 from modegate.core.errors import DialectName
+from modegate.core.forms import Manner
 from modegate.core.standing import Standing
 
 # Stop reasons after which the model has nothing more to say or may say nothing more.
@@ -56,10 +56,10 @@ class MessagesDialect:
         request: MessagesRequest,
         choice: MessageRead,
         refused: Sequence[Refused],
-        thoughts: Thoughts,
+        manner: Manner,
     ) -> bytes:
         """Give the next hop's request: this one, the model's turn, our answers to its calls."""
-        return history.extend(request, choice, refused, thoughts)
+        return history.extend(request, choice, refused, manner.thoughts)
 
     def turn_blob(self, choice: MessageRead, refused: Sequence[Refused]) -> bytes:
         """Give the stored body of a hop of which every call was refused."""
@@ -91,10 +91,10 @@ class MessagesDialect:
         request: MessagesRequest,
         found: Found,
         notices: Mapping[int, Sequence[str]],
-        thoughts: Thoughts,
+        manner: Manner,
     ) -> bytes:
         """Put withheld exchanges back, and notices into the messages with these indices."""
-        return restore.restore(request, found, notices, thoughts)
+        return restore.restore(request, found, notices, manner.thoughts)
 
     def newest_is_user(self, request: MessagesRequest) -> bool:
         """Tell whether the history ends with a message of the user."""

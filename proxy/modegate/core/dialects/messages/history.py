@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from modegate.core.calls import SHORT_ID, Gathered, arguments_hash, digest
-from modegate.core.dialects.base import Item, Refused, Thoughts
+from modegate.core.dialects.base import Item, Refused
 from modegate.core.dialects.messages.blocks import (
     CALL,
     TEXT,
@@ -25,6 +25,7 @@ from modegate.core.dialects.messages.blocks import (
     result_block,
 )
 from modegate.core.dialects.messages.request import MessagesRequest, blocks_of
+from modegate.core.forms import Thoughts
 from modegate.core.reminders import plain_parts
 from modegate.core.spans import Edit, apply
 

@@ -16,11 +16,12 @@ from typing import Any
 import msgspec
 
 from modegate.core.calls import digest
-from modegate.core.dialects.base import Found, Thoughts
+from modegate.core.dialects.base import Found
 from modegate.core.dialects.messages.blocks import CALL, CUT, TEXT, THINKING, mark
 from modegate.core.dialects.messages.request import MessagesRequest
 from modegate.core.dialects.texts import grow
 from modegate.core.events import Segment
+from modegate.core.forms import Thoughts
 from modegate.core.spans import Edit, Span, apply, members, quote, without_lone_surrogates
 
 _encode = msgspec.json.encode

@@ -10,7 +10,6 @@ from modegate.core.dialects.base import (
     Item,
     Refused,
     Spoken,
-    Thoughts,
 )
 from modegate.core.dialects.responses import edit, history, kept, restore, spoken
 from modegate.core.dialects.responses.request import ResponsesRequest
@@ -21,6 +20,7 @@ from modegate.core.dialects.responses.write import ResponsesStreamWriter
 from modegate.core.dialects.straight import Ids
 from modegate.core.errors import DialectName
 from modegate.core.events import AnswerMapped
+from modegate.core.forms import Manner
 from modegate.core.keeping import Kept
 from modegate.core.standing import Standing
 from modegate.core.transcript import Lost
@@ -44,10 +44,10 @@ class ResponsesDialect:
         request: ResponsesRequest,
         choice: ResponsesRead,
         refused: Sequence[Refused],
-        thoughts: Thoughts,
+        manner: Manner,
     ) -> bytes:
         """Give the next hop's request: this one, the model's turn, our answers to its calls."""
-        return history.extend(request, choice, refused, thoughts)
+        return history.extend(request, choice, refused, manner.thoughts)
 
     def turn_blob(self, choice: ResponsesRead, refused: Sequence[Refused]) -> bytes:
         """Give the stored body of a hop of which every call was refused."""
@@ -78,7 +78,7 @@ class ResponsesDialect:
         request: ResponsesRequest,
         found: Found,
         notices: Mapping[int, Sequence[str]],
-        thoughts: Thoughts,
+        manner: Manner,
     ) -> bytes:
         """Put withheld exchanges back, and notices behind the items with these indices.
 

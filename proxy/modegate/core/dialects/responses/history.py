@@ -15,7 +15,7 @@ import msgspec
 
 from modegate.core.arguments import parse_arguments
 from modegate.core.calls import Gathered, arguments_hash, digest
-from modegate.core.dialects.base import Item, Refused, Thoughts
+from modegate.core.dialects.base import Item, Refused
 from modegate.core.dialects.responses.answer import CLIENT_RUNS
 from modegate.core.dialects.responses.edit import extend as extended
 from modegate.core.dialects.responses.items import ItemCall, arguments_of, ran
@@ -24,6 +24,7 @@ from modegate.core.dialects.responses.request import ResponsesRequest
 from modegate.core.dialects.responses.said import Out, ResponsesRead, texts_of
 from modegate.core.dialects.responses.screenshot import no_screenshot
 from modegate.core.dialects.texts import content_text
+from modegate.core.forms import Thoughts
 from modegate.core.reminders import plain, plain_parts
 from modegate.core.spans import Edit, apply
 
