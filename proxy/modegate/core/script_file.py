@@ -174,7 +174,9 @@ def _positive(place: Place) -> int | None:
 
 
 def _pace(place: Place) -> int | None:
-    match = _PACE.fullmatch(place.plain() or "")
+    text = place.node.value
+    # Quoted too: a script may be JSON.
+    match = _PACE.fullmatch(text) if isinstance(text, str) else None
     if not match:
         place.problem("must be a time such as 20ms or 0.5s")
         return None

@@ -59,7 +59,9 @@ def test_what_every_answer_can_have() -> None:
     assert answer.headers == [(b"retry-after", b"2"), (b"x", b"")]
 
 
-@pytest.mark.parametrize(("text", "pace"), [("0.5s", 500), ("1s", 1000), ("1.5ms", 2), ("0ms", 0)])
+@pytest.mark.parametrize(
+    ("text", "pace"), [("0.5s", 500), ('"0.5s"', 500), ("1s", 1000), ("1.5ms", 2), ("0ms", 0)]
+)
 def test_pace(text: str, pace: int) -> None:
     assert one(f"{{text: a, pace: {text}}}").pace_ms == pace
 
