@@ -35,6 +35,10 @@ class Place:
     """Ends in `/v1`."""
 
 
+Command = Callable[[Place, str], list[str]]
+"""Makes the command that runs an agent once, with a prompt."""
+
+
 @dataclass(frozen=True)
 class TextHabit:
     """What an agent makes of plain text."""
@@ -61,9 +65,11 @@ class Agent:
     write: Callable[[Path, str], Call] | None
     """Makes a call that writes a file; None if its shell is its only tool."""
     shell: Callable[[str], Call]
-    command: Callable[[Place, str], list[str]]
-    resume: Callable[[Place, str], list[str]] | None = None
+    command: Command
+    resume: Command | None = None
     """Goes on with its last conversation."""
+    declares: bool = True
+    """It declares tools, and runs calls of the API."""
     text: TextHabit | None = None
     """How it writes files where it runs what its model says in plain text."""
     environment: Callable[[Place], dict[str, str]] = lambda _place: {}
@@ -93,7 +99,8 @@ class Agent:
         return common | quiet | self.environment(place)
 
 
-def _opencode_config(place: Place) -> dict[str, Any]:
+def opencode_config(place: Place) -> dict[str, Any]:
+    """Give what OpenCode and its kin are told."""
     limit = {"context": 128_000, "output": 8_000}
     provider = {
         "npm": "@ai-sdk/openai-compatible",
@@ -101,13 +108,12 @@ def _opencode_config(place: Place) -> dict[str, Any]:
         "options": {"baseURL": place.base_url, "apiKey": KEY},
         "models": {MODEL: {"name": MODEL, "tool_call": True, "limit": limit}},
     }
-    config = {
+    return {
         "provider": {"modegate": provider},
         "model": f"modegate/{MODEL}",
         "autoupdate": False,
         "share": "disabled",
     }
-    return {".config/opencode/opencode.json": config}
 
 
 def _opencode(_place: Place, prompt: str) -> list[str]:
@@ -131,7 +137,7 @@ OPENCODE = Agent(
         f"OPENCODE_DISABLE_{what}": "1"
         for what in ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS")
     },
-    files=_opencode_config,
+    files=lambda place: {".config/opencode/opencode.json": opencode_config(place)},
     npm=("node", "opencode-ai"),
 )
 
@@ -170,7 +176,7 @@ QWEN = Agent(
 )
 
 
-def _codex(*options: str) -> Callable[[Place, str], list[str]]:
+def _codex(*options: str) -> Command:
     everything = "--dangerously-bypass-approvals-and-sandbox"
     begin = ["exec", "--json", everything, "--skip-git-repo-check", *options]
     return lambda _place, prompt: [str(NODE_BIN / "codex"), *begin, prompt]
@@ -195,7 +201,8 @@ def _codex_config(model: str) -> Callable[[Place], dict[str, Any]]:
     return files
 
 
-def _patch(path: Path, text: str) -> Call:
+def patch(path: Path, text: str) -> Call:
+    """Make a call that writes a file by a patch."""
     body = "".join(f"+{line}\n" for line in text.splitlines())
     patch = f"*** Begin Patch\n*** Add File: {path.name}\n{body}*** End Patch\n"
     return {"name": "apply_patch", "type": "custom", "arguments": patch}
@@ -205,7 +212,7 @@ CODEX = Agent(
     name="codex",
     # Its only reader of text is its shell.
     read=lambda path: {"name": "view_image", "arguments": {"path": str(path)}},
-    write=_patch,
+    write=patch,
     shell=lambda command: {"name": "exec_command", "arguments": {"cmd": command}},
     command=_codex(),
     resume=_codex("resume", "--last"),
@@ -233,7 +240,7 @@ CODEX_LITE = replace(
 )
 
 
-def _claude(*options: str) -> Callable[[Place, str], list[str]]:
+def _claude(*options: str) -> Command:
     begin = ["--output-format", "stream-json", "--verbose", "--dangerously-skip-permissions"]
     return lambda _place, prompt: [str(NODE_BIN / "claude"), *options, "-p", prompt, *begin]
 
@@ -264,15 +271,16 @@ CLAUDE = Agent(
 )
 
 
-def _bash(command: str) -> Call:
+def bash(command: str) -> Call:
+    """Make a call of a shell that is told of as `bash`."""
     return {"name": "bash", "arguments": {"command": command}}
 
 
 MINI_SWE = Agent(
     name="mini",
-    read=lambda path: _bash(f"cat {path}"),
+    read=lambda path: bash(f"cat {path}"),
     write=None,
-    shell=_bash,
+    shell=bash,
     command=lambda place, prompt: [
         *(str(pypi_bin("mini-swe-agent") / "mini"), "-y", "--exit-immediately"),
         *("-m", f"openai/{MODEL}", "-t", prompt, "-o", str(place.home / TRAJECTORY)),

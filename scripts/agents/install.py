@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 import time
@@ -19,6 +21,11 @@ NPM_VERSIONS = {
     "@qwen-code/qwen-code": "0.24.4",
     "@openai/codex": "0.171.0",
     "@anthropic-ai/claude-code": "2.1.332",
+    "cline": "3.0.65",
+    "@kilocode/cli": "7.7.7",
+    "@earendil-works/pi-coding-agent": "1.6.0",
+    "@continuedev/cli": "1.5.47",
+    "@github/copilot": "1.0.102",
 }
 """The versions that docs/agents.md tells of. `node` is Node itself: distributions are often too old."""
 
@@ -27,8 +34,13 @@ PYPI_VERSIONS = {
     "gptme": "0.35.1",
     "smolagents": "1.26.0",
     "aider-chat": "0.86.2",
+    "mistral-vibe": "2.26.1",
+    "openhands": "1.16.0",
 }
 """Each in a virtual environment of its own, as they pin what the others want newer."""
+
+_PYTHON = {"mistral-vibe": (3, 12), "openhands": (3, 12)}
+"""Which Python a package asks for, where the one that runs this may be too old."""
 
 _BESIDE = {
     "smolagents": ["openai", "msgspec"],
@@ -79,10 +91,31 @@ def pypi_packages(names: list[str]) -> None:
         if _pypi_version(name) == version:
             continue
         if not (pypi_bin(name) / "python").exists():
-            subprocess.run([sys.executable, "-m", "venv", str(AGENTS / name)], check=True)
+            python = _python(name)
+            subprocess.run([python, "-m", "venv", str(AGENTS / name)], check=True)
         pip = [str(pypi_bin(name) / "pip"), "install", "-q", "--disable-pip-version-check"]
         pip += _BESIDE.get(name, [])
         _first_that_works(name, [[*pip, f"{name}=={version}"], [*pip, name]], version)
+
+
+def _python(name: str) -> str:
+    """Find a Python that is new enough, also where pyenv keeps several.
+
+    Raises:
+        InstallFailed: there is none.
+    """
+    wanted = _PYTHON.get(name, (3, 11))
+    if sys.version_info[:2] >= wanted:
+        return sys.executable
+    names = [f"python{wanted[0]}.{minor}" for minor in range(wanted[1], wanted[1] + 4)]
+    kept = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    paths = [found for one in names if (found := shutil.which(one))]
+    paths += [str(path) for one in names for path in sorted(kept.glob(f"*/bin/{one}"))]
+    for path in paths:
+        # One of pyenv's shims is found whether or not it leads anywhere.
+        if subprocess.run([path, "-c", "import venv"], capture_output=True).returncode == 0:
+            return path
+    raise InstallFailed(f"{name} needs Python {wanted[0]}.{wanted[1]} or newer, and none was found")
 
 
 def _pypi_version(name: str) -> str:

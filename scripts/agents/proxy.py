@@ -65,6 +65,11 @@ class Proxy:
         """Set a session's mode as a person does."""
         self._command("mode", session, mode)
 
+    def watching(self) -> tuple[list[str], dict[str, str]]:
+        """Give how a person watches for plans: command and environment."""
+        where = ["--url", self.url, "--state-dir", str(self._folder / "state")]
+        return [str(MODEGATE), "watch", *where], _clean()
+
     def mode(self, session: str) -> str:
         """Give the mode in force."""
         return self._command("mode", session).strip()

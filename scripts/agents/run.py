@@ -12,23 +12,25 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import install
 from catalogue import HERE, NATIVE, Agent
 from install import REPO, InstallFailed, say
+from more_agents import MORE
 from proxy import ProxyFailed
-from stories import STORIES, TEXT_STORIES
+from stories import STORIES, TEXT_STORIES, Story
 from text_agents import TEXT_AGENTS
 from trial import CHECKS, Result, run
 
 MODES = ("default", "plan")
-AGENTS = (*NATIVE, *TEXT_AGENTS)
+AGENTS = (*NATIVE, *MORE, *TEXT_AGENTS)
 
 EXAMPLES = """\
 examples:
-  make agents                                       everything, in about fifteen minutes
+  make agents                                       everything, in about half an hour
   make agents ARGS="--only opencode"                one agent
   make agents ARGS="--only qwen --mode plan --story parallel --keep"
 """
@@ -49,15 +51,29 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--mode", choices=MODES, **several, help="default or plan")
     parser.add_argument("--story", choices=stories, **several, help=f"story: {', '.join(stories)}")
     parser.add_argument("--timeout", type=float, default=120, help="seconds a run may take (120)")
+    parser.add_argument("--reads", type=float, default=1, help="seconds over a plan (1)")
     parser.add_argument("--keep", action="store_true", help="keep the folders of all runs")
     return parser.parse_args(argv)
 
 
-def install_for(agents: list[Agent]) -> None:
-    """Install what the chosen agents need."""
-    install.npm_packages(sorted({name for agent in agents for name in agent.npm}))
-    install.pypi_packages(sorted({name for agent in agents for name in agent.pypi}))
+def install_for(agents: list[Agent]) -> list[Agent]:
+    """Install what the chosen agents need; gives those that can be run."""
+    ready = []
+    for agent in agents:
+        try:
+            install.npm_packages(list(agent.npm))
+            install.pypi_packages(list(agent.pypi))
+        except InstallFailed as error:
+            say(f"{agent.name} is not run: {error}")
+        else:
+            ready.append(agent)
     say("installed: " + ", ".join(f"{name} {v}" for name, v in install.versions().items()))
+    return ready
+
+
+def agent_stories(agent: Agent) -> tuple[Callable[..., Story | None], ...]:
+    """Give the stories that fit an agent."""
+    return (STORIES if agent.declares else ()) + (TEXT_STORIES if agent.text else ())
 
 
 def run_all(args: argparse.Namespace, agents: list[Agent], folder: Path) -> list[Result]:
@@ -65,7 +81,7 @@ def run_all(args: argparse.Namespace, agents: list[Agent], folder: Path) -> list
     results = []
     for agent in agents:
         for mode in args.mode or MODES:
-            for make in TEXT_STORIES if agent.text else STORIES:
+            for make in agent_stories(agent):
                 if args.story and make.__name__ not in args.story:
                     continue
                 place = folder / f"{agent.name}-{mode}-{make.__name__}"
@@ -73,7 +89,7 @@ def run_all(args: argparse.Namespace, agents: list[Agent], folder: Path) -> list
                 if story is None:
                     continue
                 say(f"{agent.name}, {mode}: {(make.__doc__ or '').partition(chr(10))[0]}")
-                result = run(agent, mode, story, place, args.timeout)
+                result = run(agent, mode, story, place, args.timeout, args.reads)
                 for check, problem in result.problems.items():
                     say(f"    {check}: {problem}")
                 results.append(result)
@@ -124,10 +140,10 @@ def main() -> int:
     agents = [agent for agent in AGENTS if not args.only or agent.name in args.only]
     folder = Path(tempfile.mkdtemp(prefix="modegate-agents-"))
     try:
-        install_for(agents)
-        results = run_all(args, agents, folder)
-        left = parsers(agents, folder)
-    except (InstallFailed, ProxyFailed) as error:
+        ready = install_for(agents)
+        results = run_all(args, ready, folder)
+        left = parsers(ready, folder)
+    except ProxyFailed as error:
         say(f"Error: {error}")
         return 1
     finally:
@@ -136,11 +152,13 @@ def main() -> int:
     print(table(results))
     failed = sum(bool(result.problems) for result in results)
     took = time.monotonic() - began
+    missing = [agent.name for agent in agents if agent not in ready]
     print(
         f"{len(results)} runs, {failed} failed, {took:.0f} s"
+        + (f"; not run: {', '.join(missing)}" if missing else "")
         + (f"; kept in {folder}" if args.keep else "")
     )
-    return 1 if failed or left or not results else 0
+    return 1 if failed or left or missing or not results else 0
 
 
 if __name__ == "__main__":

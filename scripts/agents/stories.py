@@ -18,6 +18,7 @@ SEED = "seed.txt"
 SEED_TEXT = "amber-41"
 BY_WRITE = "made-by-write.txt"
 BY_SHELL = "made-by-shell.txt"
+BY_REFUSED = "made-too-early.txt"
 MADE_TEXT = "made"
 
 PROMPT = "Read seed.txt, then make the files."
@@ -26,7 +27,12 @@ RAN = "FINAL: everything ran"
 REFUSED = "FINAL: the refusals were seen"
 MADE_IN_TEXT = "made-in-plain-text"
 LATE = "FINAL: written after all"
+PLAN = "1. Make the file. 2. Look at it."
+APPROVED = "The user approved the plan"
+CHANGED = "The user changed the mode from"
+"""What modegate says to the model of an approval, and of a mode that a person left."""
 NO_SUCH_TOOL = "launch_rocket"
+EXIT_TOOL = "exit_plan_mode"
 UPSTREAM_SAYS = "quota-17 says no"
 WAS_REFUSED = "was refused"
 """In every refusal of modegate, and in nothing that an agent says by itself."""
@@ -56,6 +62,16 @@ class Story:
     """What no file below HOME may hold in a mode: arguments of refused calls."""
     then: str | None = None
     """A second prompt, in the same conversation, after a person has set default mode."""
+    plan: str = ""
+    """A plan that a person is to be shown, and approves."""
+
+    leaves: bool = False
+    """A person sets default mode as soon as a call was refused."""
+
+    @property
+    def ends_in_default(self) -> bool:
+        """Tell whether a person has ended the mode by the end."""
+        return bool(self.then or self.plan or self.leaves)
 
 
 def _script(agent: Agent, answers: Answers) -> Answers:
@@ -89,15 +105,26 @@ def _writes(agent: Agent, work: Path) -> list[tuple[str, dict[str, Any]]]:
     return [(BY_WRITE, agent.write(work / BY_WRITE, f"{MADE_TEXT}\n")), (BY_SHELL, shell)]
 
 
-def _verdicts(agent: Agent, *calls: dict[str, Any]) -> tuple[Judged, ...]:
+def _verdicts(agent: Agent, work: Path, *calls: dict[str, Any]) -> tuple[Judged, ...]:
     """Give what plan mode says: an agent's reader is allowed unless it is its shell."""
-    shell = agent.shell("")["name"]
-    reader = {agent.read(Path())["name"]} - {shell}
-    return tuple((c["name"], "release" if c["name"] in reader else "answer") for c in calls)
+    shell, read = agent.shell("")["name"], agent.read(work / SEED)
+    return tuple(
+        (call["name"], "release" if call == read and call["name"] != shell else "answer")
+        for call in calls
+    )
 
 
-def steps(agent: Agent, work: Path, *, plan: bool) -> Story:
-    """Read, write, run a shell command: one call at a time."""
+def steps(agent: Agent, work: Path, *, plan: bool) -> Story | None:
+    """Read, write, run a shell command, one call at a time, in default mode."""
+    return None if plan else _one_by_one("steps", agent, work, plan=False)
+
+
+def plan(agent: Agent, work: Path, *, plan: bool) -> Story | None:
+    """The same in plan mode: the read passes, the rest is stopped, and the model is told."""
+    return _one_by_one("plan", agent, work, plan=True) if plan else None
+
+
+def _one_by_one(name: str, agent: Agent, work: Path, *, plan: bool) -> Story:
     writes = _writes(agent, work)
     calls = [agent.read(work / SEED), *(call for _, call in writes)]
     answers: Answers = [
@@ -105,11 +132,38 @@ def steps(agent: Agent, work: Path, *, plan: bool) -> Story:
         for number, call in enumerate(calls)
     ]
     return Story(
-        "steps",
+        name,
         _script(agent, answers + _endings(agent, plan=plan, results=len(calls))),
         said=REFUSED if plan else RAN,
-        files=frozenset() if plan else frozenset(name for name, _ in writes),
-        judged=_verdicts(agent, *calls) if plan else (),
+        files=frozenset() if plan else frozenset(file for file, _ in writes),
+        judged=_verdicts(agent, work, *calls) if plan else (),
+    )
+
+
+def approve(agent: Agent, work: Path, *, plan: bool) -> Story | None:
+    """Submit a plan: a person reads and approves it, and the write of the same turn works."""
+    if not plan:
+        return None
+    name, write = _writes(agent, work)[0]
+    early = agent.shell(f"echo {MADE_TEXT} > {work / BY_REFUSED}")
+    calls = [agent.read(work / SEED), early]
+    leave = {"name": EXIT_TOOL, "arguments": {"plan": PLAN}}
+    answers: Answers = [
+        {"when": {"results": 0}, "text": "I look.", "calls": calls[:1]},
+        {"when": {"results": 1}, "text": "I try.", "calls": calls[1:]},
+        {"when": {"results": 2, "offers": EXIT_TOOL}, "text": "I plan.", "calls": [leave]},
+        {"when": {"results": 3, "any": APPROVED}, "text": "Now.", "calls": [write]},
+        {"when": {"results": 4, "any": APPROVED}, **_final(agent, LATE, plan=False)},
+        _final(agent, "FINAL: something is missing", plan=False),
+    ]
+    return Story(
+        "approve",
+        _script(agent, answers),
+        said=LATE,
+        files=frozenset({name}),
+        judged=(*_verdicts(agent, work, *calls), (EXIT_TOOL, "ask")),
+        hides=(BY_REFUSED,),
+        plan=PLAN,
     )
 
 
@@ -127,13 +181,12 @@ def parallel(agent: Agent, work: Path, *, plan: bool) -> Story:
         _script(agent, answers + _endings(agent, plan=plan, results=2)),
         said=REFUSED if plan else RAN,
         files=frozenset() if plan else frozenset({name}),
-        judged=_verdicts(agent, *calls) if plan else (),
+        judged=_verdicts(agent, work, *calls) if plan else (),
     )
 
 
 def unoffered(agent: Agent, work: Path, *, plan: bool) -> Story:
     """Call a tool that nobody declared: the agent's affair in default mode, refused in plan mode."""
-    del work
     call = {"name": NO_SUCH_TOOL, "arguments": {"to": "the moon"}}
     answers: Answers = [{"when": {"results": 0}, "times": 1, "calls": [call]}]
     endings = [
@@ -144,7 +197,7 @@ def unoffered(agent: Agent, work: Path, *, plan: bool) -> Story:
         "unoffered",
         _script(agent, answers + endings),
         said=REFUSED if plan else RAN,
-        judged=_verdicts(agent, call) if plan else (),
+        judged=_verdicts(agent, work, call) if plan else (),
     )
 
 
@@ -157,15 +210,18 @@ def error(agent: Agent, work: Path, *, plan: bool) -> Story:
 
 
 def left(agent: Agent, work: Path, *, plan: bool) -> Story | None:
-    """Leave plan mode and resume: the refusal is still in the history, and the write works now."""
-    if not plan or agent.resume is None:
+    """Leave plan mode: the model is told, finds its refusal in the history, and its write works now."""
+    if not plan or agent.needs_calls:
         return None
+    if agent.resume is None:
+        return _left_within_a_turn(agent, work)
     name, calls = _two_at_once(agent, work)
     first = parallel(agent, work, plan=True)
     resumed: Answers = [
         {"when": {"last": GO_ON, "any": WAS_REFUSED}, "text": "Now.", "calls": [calls[1]]},
         {"when": {"last": GO_ON}, "text": "FINAL: the refusal is not in the history"},
-        {"when": {"any": GO_ON, "results": 1}, "text": LATE},
+        {"when": {"any": CHANGED, "results": 1}, "text": LATE},
+        {"when": {"any": GO_ON, "results": 1}, "text": "FINAL: the model was not told"},
     ]
     return Story(
         "left",
@@ -177,13 +233,36 @@ def left(agent: Agent, work: Path, *, plan: bool) -> Story | None:
     )
 
 
+def _left_within_a_turn(agent: Agent, work: Path) -> Story:
+    """A person sets default mode while the model still speaks; its next request is in default."""
+    (name, write), read = _writes(agent, work)[0], agent.read(work / SEED)
+    early = agent.shell(f"echo {MADE_TEXT} > {work / BY_REFUSED}")
+    slowly = {"text": "I go on. " * 20, "calls": [read], "chunk": 12, "pace": "500ms"}
+    answers: Answers = [
+        {"when": {"results": 0}, "text": "Both at once.", "calls": [read, early]},
+        {"when": {"results": 2, "any": WAS_REFUSED}, **slowly},
+        {"when": {"results": 3, "any": CHANGED}, "text": "Now.", "calls": [write]},
+        {"when": {"results": 4, "any": CHANGED}, "text": LATE},
+        {"text": "FINAL: the model was not told"},
+    ]
+    return Story(
+        "left",
+        _script(agent, answers),
+        said=LATE,
+        files=frozenset({name}),
+        judged=_verdicts(agent, work, read, early),
+        hides=(BY_REFUSED,),
+        leaves=True,
+    )
+
+
 def stubborn(agent: Agent, work: Path, *, plan: bool) -> Story | None:
     """Call the same again after each refusal: the agent is told, and does not go round and round."""
     if not plan:
         return None
     _, call = _writes(agent, work)[0]
     answers: Answers = [{"text": "I write.", "calls": [call]}]
-    return Story("stubborn", _script(agent, answers), CLOSING, judged=_verdicts(agent, call))
+    return Story("stubborn", _script(agent, answers), CLOSING, judged=_verdicts(agent, work, call))
 
 
 def in_text(agent: Agent, work: Path, *, plan: bool) -> Story | None:
@@ -209,10 +288,35 @@ def in_text(agent: Agent, work: Path, *, plan: bool) -> Story | None:
     )
 
 
+def left_in_text(agent: Agent, work: Path, *, plan: bool) -> Story | None:
+    """Leave plan mode and resume: the same plain text writes the file now."""
+    habit = agent.text
+    if habit is None or agent.resume is None or not plan:
+        return None
+    first = in_text(agent, work, plan=True)
+    # A lane without tools is given no notice, as it could be a title writer's.
+    heard = CHANGED if agent.declares else WAS_REFUSED
+    write = habit.write(work / BY_WRITE, MADE_IN_TEXT)
+    resumed: Answers = [
+        {"when": {"last": GO_ON, "any": heard}, "text": write},
+        {"when": {"last": GO_ON}, "text": habit.say("FINAL: it is not in the history")},
+        {"when": {"any": GO_ON}, "text": habit.say(LATE)},
+    ]
+    return Story(
+        "left_in_text",
+        resumed + (first.answers if first else []),
+        said=LATE,
+        files=frozenset({BY_WRITE}),
+        judged=((habit.tool, "answer"),),
+        hides=(MADE_IN_TEXT,),
+        then=f"{GO_ON} and make the file.",
+    )
+
+
 STORIES: tuple[Callable[..., Story | None], ...] = (
-    *(steps, parallel, unoffered, stubborn, error, left),
+    *(steps, plan, approve, left, parallel, unoffered, stubborn, error),
 )
 """For agents that run calls of the API."""
 
-TEXT_STORIES: tuple[Callable[..., Story | None], ...] = (in_text,)
+TEXT_STORIES: tuple[Callable[..., Story | None], ...] = (in_text, left_in_text)
 """For those that run plain text."""

@@ -28,7 +28,9 @@ def _openai(place: Place) -> dict[str, str]:
 
 
 def _gptme(style: str) -> Agent:
-    begin = [str(pypi_bin("gptme") / "gptme"), "-n", "--tool-format", style]
+    program = str(pypi_bin("gptme") / "gptme")
+    # Without `+read` its only reader is its shell.
+    begin = [program, "-n", "--tool-format", style, "-t", "+read", "-m", f"local/{MODEL}"]
 
     def write(path: Path, text: str) -> str:
         if style == "markdown":
@@ -38,10 +40,15 @@ def _gptme(style: str) -> Agent:
 
     return Agent(
         name=f"gptme-{style}",
-        read=_none,
-        write=None,
-        shell=_no_shell,
-        command=lambda _place, prompt: [*begin, "-m", f"local/{MODEL}", prompt],
+        declares=style == "tool",
+        read=lambda path: {"name": "read", "arguments": {"path": str(path)}},
+        write=lambda path, text: {
+            "name": "save",
+            "arguments": {"path": str(path), "content": text},
+        },
+        shell=lambda command: {"name": "shell", "arguments": {"command": command}},
+        command=lambda _place, prompt: [*begin, prompt],
+        resume=lambda _place, prompt: [*begin, "--resume", prompt],
         environment=_openai,
         pypi=("gptme",),
         transcript=".local/share/gptme/logs/*/conversation.jsonl",
@@ -53,6 +60,7 @@ def _smolagents(kind: str, text: TextHabit) -> Agent:
     program = [str(pypi_bin("smolagents") / "python"), str(HERE / "smol_agent.py"), kind]
     return Agent(
         name=f"smolagents-{kind}",
+        declares=False,
         read=_none,
         write=None,
         shell=_no_shell,
@@ -110,6 +118,7 @@ TEXT_AGENTS = (
     ),
     Agent(
         name="aider",
+        declares=False,
         read=_none,
         write=None,
         shell=_no_shell,

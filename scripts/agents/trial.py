@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from catalogue import Agent, Place
+from person import Leaver, Person
 from proxy import Proxy
 from stories import PROMPT, SEED, SEED_TEXT, Story
 
-CHECKS = ("ended", "said", "hidden", "files", "log", "requests", "proxy")
-"""How it ended, what it showed, what it must not have got, the folder, the session's log, how often it
-asked, and modegate's own errors."""
+CHECKS = ("ended", "said", "hidden", "files", "log", "plan", "requests", "proxy")
+"""How it ended, what it showed, what it must not have got, the folder, the session's log, what a person
+was shown, how often it asked, and modegate's own errors."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,10 @@ class Result:
     seconds: float
 
 
-def run(agent: Agent, mode: str, story: Story, folder: Path, timeout: float) -> Result:
-    """Run an agent and check everything."""
+def run(
+    agent: Agent, mode: str, story: Story, folder: Path, timeout: float, reads: float = 0
+) -> Result:
+    """Run an agent and check everything; `reads` is how many seconds a person takes over a plan."""
     began = time.monotonic()
     session = f"{agent.name}-{mode}-{story.name}"
     work = folder / "work"
@@ -55,7 +58,14 @@ def run(agent: Agent, mode: str, story: Story, folder: Path, timeout: float) -> 
         place = Place(folder / "home", work, proxy.base_url(session))
         if mode != "default":
             proxy.set_mode(session, mode)
-        ended = _start(agent.command(place, PROMPT), place, agent, timeout)
+        person = Person(*proxy.watching(), reads) if story.plan else None
+        leaver = Leaver(proxy, session) if story.leaves else None
+        try:
+            ended = _start(agent.command(place, PROMPT), place, agent, timeout + reads)
+        finally:
+            shown = person.leave() if person else ""
+            if leaver:
+                leaver.end()
         hidden = _hidden(mode, story, place.home)
         if story.then and agent.resume and ended.code == 0:
             proxy.set_mode(session, "default")
@@ -67,6 +77,7 @@ def run(agent: Agent, mode: str, story: Story, folder: Path, timeout: float) -> 
             "hidden": hidden,
             "files": _files(story, work),
             "log": _log(agent, mode, story, proxy.log(session), proxy.mode(session)),
+            "plan": "" if story.plan in shown else f"a person was shown {shown[-300:]!r}",
             "requests": _requests(agent, steps, hops),
         }
     finally:
@@ -107,6 +118,7 @@ def _start(command: list[str], place: Place, agent: Agent, timeout: float) -> En
             code = None
         finally:
             _end_group(process)
+            _end_others(place.home)
     files = [output, *(place.home.glob(agent.transcript) if agent.transcript else ())]
     texts = [file.read_text(encoding="utf-8", errors="replace") for file in files if file.exists()]
     return Ended(code, "\n".join(texts))
@@ -120,6 +132,17 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
         return
     finally:
         process.wait()
+
+
+def _end_others(home: Path) -> None:
+    """End what an agent has put in the background, as Cline does: it has this HOME."""
+    mine = f"HOME={home}".encode()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if mine in (folder / "environ").read_bytes().split(b"\0"):
+                os.kill(int(folder.name), signal.SIGKILL)
+        except OSError:
+            continue  # it has ended, or is somebody else's
 
 
 def _ended(story: Story, ended: Ended) -> str:
@@ -163,14 +186,14 @@ def _requests(agent: Agent, steps: int, hops: int) -> str:
 def _log(agent: Agent, mode: str, story: Story, events: list[dict[str, Any]], mode_now: str) -> str:
     if mode == "default":
         return f"{len(events)} events in a session without a mode" if events else ""
-    expected = "default" if story.then else mode
+    expected = "default" if story.ends_in_default else mode
     if mode_now != expected:
         return f"mode is {mode_now}, not {expected}"
     data = [event["data"] for event in events if event["type"] == "call/judged"]
     judged = {(call["tool"], call["verdict"]) for call in data}
     if judged != set(story.judged):
         return f"judged: {sorted(judged)}, not {sorted(set(story.judged))}"
-    return "" if agent.text else _headers(agent, events)
+    return _headers(agent, events) if agent.declares else ""
 
 
 def _headers(agent: Agent, events: list[dict[str, Any]]) -> str:

@@ -1,0 +1,251 @@
+"""More agents that run the calls of the API: Cline, Kilo, Pi, Continue, Copilot, Vibe, OpenHands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from catalogue import (
+    KEY,
+    MODEL,
+    OPENCODE,
+    Agent,
+    Call,
+    Command,
+    Place,
+    bash,
+    opencode_config,
+    patch,
+)
+from install import NODE_BIN, pypi_bin
+
+
+def _cline(*options: str) -> Command:
+    begin = ["--json", "-P", "openai-compatible", "-m", MODEL, *options]
+    return lambda _place, prompt: [str(NODE_BIN / "cline"), *begin, prompt]
+
+
+CLINE = Agent(
+    name="cline",
+    read=lambda path: {"name": "read_files", "arguments": {"files": [{"path": str(path)}]}},
+    write=lambda path, text: {
+        "name": "editor",
+        "arguments": {"path": str(path), "new_text": text},
+    },
+    shell=lambda command: {"name": "run_commands", "arguments": {"commands": [command]}},
+    command=_cline(),
+    files=lambda place: {
+        ".cline/data/settings/providers.json": {
+            "version": 1,
+            "lastUsedProvider": "openai-compatible",
+            "modes": {},
+            "providers": {
+                "openai-compatible": {
+                    "settings": {
+                        "provider": "openai-compatible",
+                        "apiKey": KEY,
+                        "model": MODEL,
+                        "baseUrl": place.base_url,
+                    },
+                    "updatedAt": "2026-01-01T00:00:00.000Z",
+                    "tokenSource": "manual",
+                }
+            },
+        }
+    },
+    npm=("node", "cline"),
+)
+
+
+def _pi(*options: str) -> Command:
+    begin = ["--provider", "modegate", "--model", MODEL, "--mode", "json", *options, "-p"]
+    return lambda _place, prompt: [str(NODE_BIN / "pi"), *begin, prompt]
+
+
+def _pi_config(api: str) -> Callable[[Place], dict[str, Any]]:
+    def files(place: Place) -> dict[str, Any]:
+        url = place.base_url.removesuffix("/v1") if api.startswith("anthropic") else place.base_url
+        provider = {"baseUrl": url, "api": api, "apiKey": KEY, "models": [{"id": MODEL}]}
+        return {".pi/agent/models.json": {"providers": {"modegate": provider}}}
+
+    return files
+
+
+PI = Agent(
+    name="pi",
+    read=lambda path: {"name": "read", "arguments": {"path": str(path)}},
+    write=lambda path, text: {"name": "write", "arguments": {"path": str(path), "content": text}},
+    shell=bash,
+    command=_pi(),
+    resume=_pi("--continue"),
+    environment=lambda _place: {"PI_OFFLINE": "1"},
+    files=_pi_config("openai-completions"),
+    npm=("node", "@earendil-works/pi-coding-agent"),
+)
+PI_RESPONSES = replace(PI, name="pi-responses", files=_pi_config("openai-responses"))
+PI_MESSAGES = replace(PI, name="pi-messages", files=_pi_config("anthropic-messages"))
+
+
+def _continue(*options: str) -> Command:
+    return lambda place, prompt: [
+        *(str(NODE_BIN / "cn"), "--config", str(place.home / "config.yaml"), "--auto"),
+        *(*options, "-p", prompt),
+    ]
+
+
+CONTINUE = Agent(
+    name="continue",
+    read=lambda path: {"name": "Read", "arguments": {"filepath": str(path)}},
+    write=lambda path, text: {
+        "name": "Write",
+        "arguments": {"filepath": str(path), "content": text},
+    },
+    shell=lambda command: {"name": "Bash", "arguments": {"command": command}},
+    command=_continue(),
+    resume=_continue("--resume"),
+    environment=lambda _place: {"CONTINUE_TELEMETRY_ENABLED": "0"},
+    # JSON is YAML.
+    files=lambda place: {
+        "config.yaml": {
+            "name": "modegate",
+            "version": "1.0.0",
+            "schema": "v1",
+            "models": [
+                {
+                    "name": MODEL,
+                    "provider": "openai",
+                    "model": MODEL,
+                    "apiBase": place.base_url,
+                    "apiKey": KEY,
+                    "roles": ["chat"],
+                    "capabilities": ["tool_use"],
+                }
+            ],
+        }
+    },
+    npm=("node", "@continuedev/cli"),
+)
+
+
+def _kilo(*options: str) -> Command:
+    begin = ["run", "--format", "json", *options]
+    return lambda _place, prompt: [str(NODE_BIN / "kilo"), *begin, prompt]
+
+
+KILO = replace(
+    OPENCODE,
+    name="kilo",
+    command=_kilo(),
+    resume=_kilo("--continue"),
+    environment=lambda _place: {
+        f"KILO_DISABLE_{what}": "1"
+        for what in ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "SHARE", "SESSION_INGEST")
+    },
+    files=lambda place: {".config/kilo/kilo.json": opencode_config(place)},
+    npm=("node", "@kilocode/cli"),
+)
+
+
+def _copilot(*options: str) -> Command:
+    quiet = ["--disable-builtin-mcps", "--allow-all", "--no-color"]
+    return lambda _place, prompt: [str(NODE_BIN / "copilot"), *options, "-p", prompt, *quiet]
+
+
+def _copilot_wire(api: str) -> Callable[[Place], dict[str, str]]:
+    return lambda place: {
+        "COPILOT_PROVIDER_BASE_URL": place.base_url,
+        "COPILOT_PROVIDER_API_KEY": KEY,
+        # Which tools it declares depends on the model's name.
+        "COPILOT_MODEL": "gpt-5.4",
+        "COPILOT_PROVIDER_WIRE_API": api,
+        "COPILOT_OFFLINE": "true",
+        "COPILOT_AUTO_UPDATE": "false",
+    }
+
+
+COPILOT = Agent(
+    name="copilot",
+    read=lambda path: {"name": "view", "arguments": {"path": str(path)}},
+    write=patch,
+    shell=lambda command: {
+        "name": "bash",
+        "arguments": {"command": command, "description": "run a command"},
+    },
+    command=_copilot("--trust-folder"),
+    resume=_copilot("--continue"),
+    environment=_copilot_wire("completions"),
+    npm=("node", "@github/copilot"),
+)
+COPILOT_RESPONSES = replace(
+    COPILOT, name="copilot-responses", environment=_copilot_wire("responses")
+)
+
+
+def _vibe(*options: str) -> Command:
+    begin = [str(pypi_bin("mistral-vibe") / "vibe"), "--trust", "--auto-approve", *options]
+    return lambda _place, prompt: [*begin, "-p", prompt]
+
+
+def _vibe_config(place: Place) -> dict[str, Any]:
+    lines = (
+        f'active_model = "{MODEL}"',
+        "enable_telemetry = false",
+        "enable_update_checks = false",
+        "[[providers]]",
+        'name = "modegate"',
+        f'api_base = "{place.base_url}"',
+        'api_key_env_var = "OPENAI_API_KEY"',
+        "[[models]]",
+        f'name = "{MODEL}"',
+        'provider = "modegate"',
+        f'alias = "{MODEL}"',
+    )
+    return {".vibe/config.toml": "\n".join(lines) + "\n"}
+
+
+VIBE = Agent(
+    name="vibe",
+    read=lambda path: {"name": "read_file", "arguments": {"path": str(path)}},
+    write=lambda path, text: {
+        "name": "write_file",
+        "arguments": {"path": str(path), "content": text},
+    },
+    shell=bash,
+    command=_vibe(),
+    resume=_vibe("--continue"),
+    environment=lambda _place: {"OPENAI_API_KEY": KEY},
+    files=_vibe_config,
+    pypi=("mistral-vibe",),
+)
+
+
+def _openhands(*options: str) -> Command:
+    begin = ["--headless", "--json", "--override-with-envs", *options, "-t"]
+    return lambda _place, prompt: [str(pypi_bin("openhands") / "openhands"), *begin, prompt]
+
+
+def _risk(name: str, **arguments: str) -> Call:
+    return {"name": name, "arguments": {"security_risk": "LOW", **arguments}}
+
+
+OPENHANDS = Agent(
+    name="openhands",
+    read=lambda path: _risk("file_editor", command="view", path=str(path)),
+    write=lambda path, text: _risk("file_editor", command="create", path=str(path), file_text=text),
+    shell=lambda command: _risk("terminal", command=command),
+    command=_openhands(),
+    resume=_openhands("--resume", "--last"),
+    environment=lambda place: {
+        "LLM_BASE_URL": place.base_url,
+        "LLM_API_KEY": KEY,
+        "LLM_MODEL": f"openai/{MODEL}",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    },
+    pypi=("openhands",),
+)
+
+MORE = (
+    *(CLINE, KILO, PI, PI_RESPONSES, PI_MESSAGES, CONTINUE),
+    *(COPILOT, COPILOT_RESPONSES, VIBE, OPENHANDS),
+)
