@@ -171,7 +171,11 @@ def _notified(message: Notification) -> Command:
 
 
 def _peer(params: Mapping[str, Any]) -> Peer:
-    # Whatever version it asks for, the answer names the one that is spoken here, and the client decides.
+    # Whatever number it asks for, the answer names the one that is spoken here, and the client decides.
+    # Without a number it speaks another protocol: MCP's versions are dates.
+    version = params.get("protocolVersion")
+    if not isinstance(version, int) or isinstance(version, bool):
+        raise RpcError(INVALID_PARAMS, "protocolVersion must be a number, as 1")
     info = params.get("clientInfo")
     told = info if isinstance(info, dict) else {}
     name, release = told.get("name"), told.get("version")

@@ -146,10 +146,20 @@ def test_initialize(case: tuple[dict[str, Any], Peer]) -> None:
     assert command(Request(1, "initialize", params), initialized=False) == Initialize(peer)
 
 
-@pytest.mark.parametrize("params", [{}, *({"protocolVersion": v} for v in (None, "1", True, 99))])
-def test_a11_any_version_is_answered(params: dict[str, Any]) -> None:
+@pytest.mark.parametrize("version", [0, 1, 2, 99])
+def test_n019_a11_any_number_is_answered(version: int) -> None:
     """The answer names the version that is spoken here, and the client decides."""
+    params = {"protocolVersion": version, "clientCapabilities": None}
     assert command(Request(1, "initialize", params), initialized=False) == Initialize(Peer())
+
+
+@pytest.mark.parametrize(
+    "params", [{}, *({"protocolVersion": v} for v in (None, "1", "2024-11-05", True, 1.0, [1]))]
+)
+def test_n019_what_is_no_version_is_refused_by_name(params: dict[str, Any]) -> None:
+    with pytest.raises(RpcError, match="protocolVersion") as caught:
+        command(Request(1, "initialize", params), initialized=False)
+    assert caught.value.code == -32602
 
 
 @pytest.mark.parametrize("cwd", ["src", "./src", "../src", "~/src", "C:src", "\\src"])

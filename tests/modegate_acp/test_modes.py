@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +15,7 @@ from modegate.core.events import Entry, ModeSet, SessionOpen
 from modegate.core.ids import ModeId, SessionId, SessionKey, Tenant
 from modegate.server.eventlog import Seen
 from support.acp import AcpError, Connect, Json, kinds, socket, updated
-from support.running import Running, policies_file, running
+from support.running import TOKEN, Running, policies_file, running
 
 MODES = ["default", "plan", "review"]
 
@@ -40,6 +44,42 @@ async def test_initialize_is_answered_with_version_1(proxy: Running, connect: Co
     assert result["agentCapabilities"]["sessionCapabilities"].keys() == {"list", "resume", "close"}
     assert result["agentInfo"]["name"] == "modegate"
     assert result["authMethods"] == []
+
+
+async def test_n019_a_version_that_is_none_is_refused_and_the_next_try_works(
+    proxy: Running, connect: Connect
+) -> None:
+    async with connect(proxy, begin=False) as client:
+        for wrong in ({}, {"protocolVersion": "2024-11-05"}):
+            with pytest.raises(AcpError, match="protocolVersion") as refused:
+                await client.call("initialize", **wrong)
+            assert refused.value.code == -32602
+        assert (await client.call("initialize", protocolVersion=1))["protocolVersion"] == 1
+        assert "sessions" in await client.call("session/list")
+
+
+async def test_n019_so_it_is_by_way_of_a_process(proxy: Running) -> None:
+    command = [sys.executable, "-m", "modegate", "acp", "--url", proxy.url]
+    tries: list[Json] = [
+        {},
+        {"protocolVersion": "2024-11-05"},
+        {"protocolVersion": 2, "clientCapabilities": None},
+    ]
+    asked = "".join(
+        json.dumps({"jsonrpc": "2.0", "id": at, "method": "initialize", "params": params}) + "\n"
+        for at, params in enumerate(tries)
+    )
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "MODEGATE_CONTROL_TOKEN": TOKEN},
+    )
+    out, _ = await process.communicate(asked.encode())
+    first, second, third = sorted(map(json.loads, out.splitlines()), key=lambda one: one["id"])
+    assert [one["error"]["code"] for one in (first, second)] == [-32602, -32602]
+    assert all("protocolVersion" in one["error"]["message"] for one in (first, second))
+    assert third["result"]["protocolVersion"] == 1
 
 
 async def test_new_load_and_resume_carry_modes_and_options(

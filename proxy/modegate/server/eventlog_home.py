@@ -163,7 +163,7 @@ class Home:
             return None
         try:
             return self._path.read_text(encoding="ascii").strip()[:100] or None
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, UnicodeDecodeError) as error:
             # Not None: that would be to trust whatever comes.

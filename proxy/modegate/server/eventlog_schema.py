@@ -71,7 +71,9 @@ def create(path: Path) -> None:
         # SQLite gives its -wal and -shm files the mode of the file itself.
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
     except OSError as error:
-        raise LogUnavailable(f"the event log {path} cannot be opened: {error.strerror}") from error
+        raise LogUnavailable(
+            f"the event log {path} cannot be opened: {error.strerror}; set MODEGATE_LOG to another place"
+        ) from error
     for attempt in range(1, OPEN_ATTEMPTS + 1):
         try:
             return _prepare(path)

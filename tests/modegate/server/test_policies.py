@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import mmap
 import os
 import shutil
 import socket
@@ -78,6 +79,47 @@ def same_size_and_time(path: Path, content: str) -> None:
     before = path.stat()
     path.write_text(content)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def as_windows_does(path: Path, content: str) -> None:
+    path.write_bytes(b"\xef\xbb\xbf" + content.replace("\n", "\r\n").encode())
+
+
+def in_coding(path: Path, content: str, coding: str) -> None:
+    path.write_bytes(content.encode(coding))
+
+
+def mapped(path: Path, content: str) -> None:
+    """Change it through memory, which no event tells of, with its old size and time stamp."""
+    before = path.stat()
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
+        assert len(memory) == len(content)
+        memory[:] = content.encode()
+        memory.flush()
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+@pytest.mark.parametrize("write", [as_windows_does, mapped])
+async def test_n023_a_file_saved_on_windows_or_changed_without_an_event_is_taken(
+    policies: Policies, file: Path, write: Callable[[Path, str], None]
+) -> None:
+    for name in ("grep", "glob", "view"):
+        write(file, text("read").replace("read", name))
+        await policies.poll(settle=0)
+        assert tools(policies) == [name]
+        in_place(file, text("read"))
+        await policies.poll(settle=0)
+
+
+async def test_n023_utf_16_is_refused_and_the_old_policy_stays(
+    policies: Policies, file: Path
+) -> None:
+    good = policies.current
+    for coding, problem in (("utf-16", "not UTF-8"), ("utf-16-le", ""), ("utf-16-be", "")):
+        in_coding(file, text("write"), coding)
+        await policies.poll(settle=0)
+        assert policies.current is good
+        assert problem in str(policies.status.problems[0])
 
 
 @pytest.mark.parametrize("write", [in_place, renamed, with_backup, same_size_and_time])
