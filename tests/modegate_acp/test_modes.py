@@ -60,26 +60,31 @@ async def test_n019_a_version_that_is_none_is_refused_and_the_next_try_works(
 
 async def test_n019_so_it_is_by_way_of_a_process(proxy: Running) -> None:
     command = [sys.executable, "-m", "modegate", "acp", "--url", proxy.url]
-    tries: list[Json] = [
-        {},
-        {"protocolVersion": "2024-11-05"},
-        {"protocolVersion": 2, "clientCapabilities": None},
-    ]
-    asked = "".join(
-        json.dumps({"jsonrpc": "2.0", "id": at, "method": "initialize", "params": params}) + "\n"
-        for at, params in enumerate(tries)
-    )
     process = await asyncio.create_subprocess_exec(
         *command,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         env={**os.environ, "MODEGATE_CONTROL_TOKEN": TOKEN},
     )
-    out, _ = await process.communicate(asked.encode())
-    first, second, third = sorted(map(json.loads, out.splitlines()), key=lambda one: one["id"])
-    assert [one["error"]["code"] for one in (first, second)] == [-32602, -32602]
-    assert all("protocolVersion" in one["error"]["message"] for one in (first, second))
-    assert third["result"]["protocolVersion"] == 1
+    assert process.stdin
+    assert process.stdout
+
+    async def initialize(number: int, **params: Any) -> Json:
+        message = {"jsonrpc": "2.0", "id": number, "method": "initialize", "params": params}
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(json.dumps(message).encode() + b"\n")
+        answer: Json = json.loads(await process.stdout.readline())
+        assert answer["id"] == number
+        return answer
+
+    for number, wrong in enumerate(({}, {"protocolVersion": "2024-11-05"})):
+        error = (await initialize(number, **wrong))["error"]
+        assert (error["code"], "protocolVersion" in error["message"]) == (-32602, True)
+    right = await initialize(2, protocolVersion=2, clientCapabilities=None)
+    assert right["result"]["protocolVersion"] == 1
+    process.stdin.close()
+    await process.wait()
 
 
 async def test_new_load_and_resume_carry_modes_and_options(
