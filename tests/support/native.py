@@ -55,6 +55,28 @@ def done(request: Received) -> Sequence[Piece]:
     return chunked(b"data: %b\r\n\r\n" % data) if streamed else whole(data)
 
 
+def told(request: Received) -> Sequence[Piece]:
+    """Say that all is done, as Claude does."""
+    if not json.loads(request.body).get("stream"):
+        text = {"type": "text", "text": DONE}
+        value = {**_START, "content": [text], "stop_reason": "end_turn"}
+        return whole(json.dumps(value).encode())
+    events: list[dict[str, Any]] = [
+        {"type": "message_start", "message": _START},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "text_delta", "text": DONE},
+        },
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {}},
+        {"type": "message_stop"},
+    ]
+    frames = (f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events)
+    return chunked(*(frame.encode() for frame in frames))
+
+
 def _anthropic_message() -> dict[str, Any]:
     content: list[dict[str, Any]] = [
         {"type": "thinking", "thinking": THOUGHT, "signature": SIGNATURE},

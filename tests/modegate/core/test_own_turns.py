@@ -229,6 +229,29 @@ def test_more_than_can_be_kept_is_not_told_again() -> None:
     assert b"[modegate]" in got.body
 
 
+@pytest.mark.parametrize("size", [1_000, 140_000])
+def test_a_turn_that_thought_too_long_is_put_back_without(size: int) -> None:
+    """Rather than not at all: over 256 KB of a hop are not stored."""
+    details = [{"reasoning": "x" * size, "reasoning_details": [part("x" * size)]}]
+    one = lived(details, [])
+    fields = {"reasoning": "x" * size, "reasoning_details": [part("x" * size)]}
+    turn, *_ = put_back(one, **fields)
+    assert turn["tool_calls"]
+    assert ("reasoning_details" in turn) is (size == 1_000)
+
+
+def test_so_it_is_in_messages() -> None:
+    thought = "x" * 250_000
+    first = frames.stream(
+        unsigned(0, thought, {}), frames.use(1, "write", json.dumps({"a": "x" * 20_000}))
+    )
+    one = frames.session()
+    one.step(thinks(), [first, frames.said("Done.")])
+    kept = [{"type": "thinking", "thinking": thought}, {"type": "text", "text": "Done."}]
+    got = one.step(thinks({"role": "assistant", "content": kept}, AGAIN), [frames.said()])
+    assert frames.shape(got.upstream["messages"])[1] == "assistant(thinking,write)"
+
+
 # Messages: thinking that bears no signature.
 
 

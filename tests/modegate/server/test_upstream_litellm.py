@@ -619,6 +619,45 @@ routes: [{{model: "gemini*", upstream: gemini}}]
     assert [event["type"] for event in log].count("call/judged") == 2
     refused = [part for turn in second["contents"] for part in turn["parts"]]
     assert len([part for part in refused if "function_response" in part]) == 2
+    signed = [part for part in refused if part.get("thoughtSignature") == native.SIGNATURE]
+    assert [part["function_call"]["name"] for part in signed] == ["read"], "as it came (N014)"
+
+
+@SHAPES
+@pytest.mark.parametrize("dialect", ["chat", "responses"])
+async def test_n014_what_claude_thought_goes_back_with_its_refused_calls(
+    library: Library,
+    dialect: DialectName,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    streamed: bool,
+) -> None:
+    """Signed, and in front of the calls."""
+    monkeypatch.setenv("LITELLM_TEST_KEY", KEY)
+    async with RawUpstream() as raw:
+        raw.enqueue(native.answer, native.told)
+        routes = f"""
+upstreams:
+  claude: {{litellm: "anthropic/*", url: "{raw.base_url}", key: {{env: LITELLM_TEST_KEY}}}}
+routes: [{{upstream: claude}}]
+"""
+        policies = policies_file(tmp_path, POLICIES.replace("[read, grep]", "[view]") + routes)
+        async with running(tmp_path, "http://127.0.0.1:9", policies=policies) as proxy:
+            await proxy.set_mode("plan")
+            async with client() as http:
+                tools = [TOOLS[dialect], without_schema(dialect, "view")]
+                more: dict[str, Any] = {"thinking": {"type": "enabled", "budget_tokens": 1024}}
+                more = more if dialect == "chat" else {"reasoning": {"effort": "low"}}
+                asking = body(dialect, tools=tools, stream=streamed, model="claude-x", **more)
+                url = proxy.base().removesuffix("/v1") + PATHS[dialect].decode()
+                answer = await http.post(url, content=asking, timeout=40)
+            assert answer.status_code == 200, answer.text
+    turn = json.loads(raw.requests[1].body)["messages"][1]
+    assert turn["role"] == "assistant"
+    kinds = [block["type"] for block in turn["content"]]
+    assert kinds == ["thinking", "text", "tool_use", "tool_use"]
+    assert turn["content"][0]["signature"] == native.SIGNATURE
+    assert turn["content"][0]["thinking"] == native.THOUGHT
 
 
 WITH_LITELLM = """

@@ -16,6 +16,7 @@ from modegate.core.dialects.chat.said import plain as plain_message
 from modegate.core.dialects.texts import content_text
 from modegate.core.forms import Manner, Thoughts
 from modegate.core.reminders import plain, plain_parts
+from modegate.core.transcript import MAX_BLOB
 
 _encode = msgspec.json.encode
 
@@ -113,8 +114,12 @@ def answer_json(one: Refused) -> dict[str, Any]:
 
 
 def turn_blob(choice: ChatRead, refused: Sequence[Refused]) -> bytes:
-    """Give the stored body of a hop of which every call was refused."""
-    return _encode({"turn": turn_messages(choice, refused)})
+    """Give the stored body of a hop of which every call was refused: rather without thoughts than none."""
+    messages = turn_messages(choice, refused)
+    blob = _encode({"turn": messages})
+    if len(blob) <= MAX_BLOB:
+        return blob
+    return _encode({"turn": [without_thoughts(one) for one in messages]})
 
 
 def partial_blob(choice: ChoiceRead, refused: Sequence[Refused]) -> bytes:

@@ -28,6 +28,7 @@ from modegate.core.dialects.messages.request import MessagesRequest, blocks_of
 from modegate.core.forms import Thoughts
 from modegate.core.reminders import plain_parts
 from modegate.core.spans import Edit, apply
+from modegate.core.transcript import MAX_BLOB
 
 _encode = msgspec.json.encode
 
@@ -103,8 +104,9 @@ def blob(read: MessageRead, refused: Sequence[Refused], *, turn: bool) -> bytes:
     # An agent that sends no thinking back may have a provider that wants it with the call (Kimi, DeepSeek).
     loose = [one for one in read.blocks if one.kind == THINKING and not one.signed]
     thoughts = [msgspec.Raw(one.encoded()) for one in loose if turn and one.repeatable]
-    kept = {"thoughts": thoughts} if thoughts else {}
-    return _encode({"turn": turn, "calls": calls, "answers": answers, **kept})
+    whole = {"turn": turn, "calls": calls, "answers": answers}
+    more = _encode({**whole, "thoughts": thoughts}) if thoughts else b""
+    return more if 0 < len(more) <= MAX_BLOB else _encode(whole)
 
 
 def items(request: MessagesRequest) -> list[Item]:
