@@ -171,6 +171,11 @@ class Asking:
         name = self._request.value("model")
         return name if isinstance(name, str) and len(name) <= MAX_MODEL else ""
 
+    @property
+    def streams(self) -> bool:
+        """Whether a streamed answer is asked for."""
+        return self._request is not None and self._request.value("stream") is True
+
     def left_out(self) -> HistoryRefused:
         """Say what of the history the provider took the request without."""
         form = self.form

@@ -30,6 +30,11 @@ _SLICE = 64 * 2**10
 _ZSTD_SLICE = 256
 
 
+MAX_DECODED = 4 * 2**20
+"""Bytes that one piece of a compressed stream may stand for. A stream may be as long as it likes, as frames
+and held calls have their own limits; but some hundred bytes can stand for gigabytes."""
+
+
 class UnknownEncoding(ValueError):
     """A content coding that is not known here."""
 

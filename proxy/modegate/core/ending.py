@@ -28,8 +28,7 @@ from modegate.core.hop import HopAnswer, StreamedHop
 from modegate.core.hop_whole import WholeHop
 from modegate.core.ids import StepId
 from modegate.core.standing import Standing
-
-EVENT_STREAM = b"text/event-stream"
+from modegate.core.unlabelled import is_stream
 
 
 class Ending:
@@ -183,9 +182,3 @@ class Ending:
     def _finish(self, outcome: str, *, broken: bool = False) -> list[Effect]:
         self._over = True
         return [Finish(outcome, broken=broken)]
-
-
-def is_stream(lines: Headers) -> bool:
-    """Tell whether a head announces server-sent events."""
-    kind = headers.get_one(lines, b"content-type") or b""
-    return kind.split(b";")[0].strip().lower() == EVENT_STREAM

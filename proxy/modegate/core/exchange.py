@@ -28,8 +28,8 @@ from modegate.core.effects import (
     SendBytes,
     StopUpstream,
 )
-from modegate.core.encoding import BadEncoding, Decoder, UnknownEncoding, decoder
-from modegate.core.ending import Ending, is_stream
+from modegate.core.encoding import MAX_DECODED, BadEncoding, Decoder, UnknownEncoding, decoder
+from modegate.core.ending import Ending
 from modegate.core.errors import (
     AnswerUnreadable,
     ModegateError,
@@ -44,13 +44,10 @@ from modegate.core.passed import Passed
 from modegate.core.policy import EXIT_TOOL
 from modegate.core.standing import Standing, combine
 from modegate.core.text_gate import TextGate
+from modegate.core.unlabelled import Unlabelled, is_stream, unlabelled
 from modegate.core.weight import cost
 
 __all__ = ["Exchange", "StepRequest"]
-
-MAX_DECODED = 4 * 2**20
-"""Bytes that one piece of a compressed stream may stand for. A stream may be as long as it likes, as frames
-and held calls have their own limits; but some hundred bytes can stand for gigabytes."""
 
 
 class Exchange(Ending):
@@ -70,6 +67,8 @@ class Exchange(Ending):
         self._mending = Mending(dialect, self._asking)
         self._complaint: Complaint | None = None
         """An error that is on its way."""
+        self._unlabelled: Unlabelled | None = None
+        """An answer of which it is not known yet whether it is a stream."""
         self._asks: deque[Ask] = deque()
         self._asked = 0
         self._left = False
@@ -175,6 +174,11 @@ class Exchange(Ending):
 
     def upstream_head(self, status: int, lines: Headers) -> list[Effect]:
         """Take the head of a hop's answer."""
+        streams = self._asking.streams and not self._relay
+        self._unlabelled = unlabelled(status, lines) if streams else None
+        return self._known_head(status, lines) if self._unlabelled is None else []
+
+    def _known_head(self, status: int, lines: Headers) -> list[Effect]:
         later = self._closing.hops > 0
         streamed = is_stream(lines)
         ok = 200 <= status < 300
@@ -241,6 +245,9 @@ class Exchange(Ending):
         """Take a piece of the hop's body."""
         if self._over:
             return []
+        if self._unlabelled is not None:
+            known = self._unlabelled.take(data)
+            return self._labelled(self._unlabelled) if known else []
         if self._complaint is not None:
             return (
                 [] if self._complaint.take(data) else self._complained(self._complaint, ended=False)
@@ -256,10 +263,18 @@ class Exchange(Ending):
             return self._unreadable(error)
         return self._advance()
 
+    def _labelled(self, known: Unlabelled) -> list[Effect]:
+        """Go on with an answer of which it is known now what it is."""
+        self._unlabelled = None
+        head = self._known_head(known.status, known.head())
+        return [*head, *self.upstream_data(bytes(known.body))]
+
     def upstream_end(self, error: UpstreamFailed | None = None) -> list[Effect]:
         """Take the end of the hop's body, or its breaking off, or that there is no answer at all."""
         if self._over:
             return []
+        if self._unlabelled is not None:
+            return [*self._labelled(self._unlabelled), *self.upstream_end(error)]
         if error is not None:
             return self._cut(error)
         if self._complaint is not None:

@@ -15,7 +15,7 @@ from modegate.core.calls import MAX_GLUED, MAX_ID, MAX_NAME
 from modegate.core.dialects.messages.answer import TOKENS
 from modegate.core.dialects.messages.stream import MessagesStreamReader
 from modegate.core.dialects.responses.unended import MAX_KEPT, Unended
-from modegate.core.exchange import MAX_DECODED
+from modegate.core.encoding import MAX_DECODED
 from modegate.core.headers import as_utf8
 from modegate.core.sse import parse
 from modegate.core.weight import ANSWER_VALUES
