@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -66,7 +66,9 @@ class Asking:
         """In which form the next request goes out."""
         self._stored: Mapping[str, bytes] = {}
         self._turns: list[tuple[ChoiceRead, Sequence[Refused]]] = []
-        self._restored: frozenset[StepId] = frozenset()
+        self._gone: Set[int] = frozenset()
+        """Of what was found, that which the provider takes no more."""
+        self._restored = False
         self.chains = False
         """The hop under way only goes on from an answer that the provider keeps, if it does as it says."""
 
@@ -86,7 +88,7 @@ class Asking:
             # In default mode everything passes untouched, also what nobody can read.
             self._found, self._placed, self._noted, self._owed = {}, {}, {}, []
             self._mapped = None
-        return transcript.refs(self._found)
+        return transcript.refs(self._wanted)
 
     def _look_back(self, standing: Standing) -> None:
         """Find what belongs into the history: withheld exchanges, and notices old and new."""
@@ -98,7 +100,9 @@ class Asking:
             return
         items = self._dialect.items(self._request)
         self._found = transcript.match(items, state.withheld)
-        self._noted = transcript.notes(items, self._found)
+        refused = set(state.refused)
+        self._gone = {at for at, turn in self._found.items() if turn.step in refused}
+        self._noted = transcript.notes(items, self._wanted)
         if not tells:
             return
         origin = self._chain.origin
@@ -107,6 +111,10 @@ class Asking:
         told_of = [one for one in (*state.notices, *self._owed) if one.lane == self.lane]
         self._placed = notices.place(items, told_of, self.lane, origin)
         self._notices = tuple(one.mode_seq for one in told_of) if self._placed else ()
+
+    @property
+    def _wanted(self) -> dict[int, TurnWithheld]:
+        return {at: turn for at, turn in self._found.items() if at not in self._gone}
 
     def restore(self, stored: Mapping[str, bytes]) -> None:
         """Put back what is still stored, and the notices."""
@@ -122,18 +130,16 @@ class Asking:
 
     def _build(self) -> None:
         form, self._base = self.form, self._request
-        wanted = self._found if form.withheld else {}
+        wanted = self._wanted if form.withheld else {}
         noted = self._noted if form.withheld else {}
         placed = notices.joined(noted, self._placed if form.notices else {})
         # What nobody can read passes in the default mode: then there is no request, and nothing was found.
         taken = self._request.call_ids if wanted else frozenset()
         found = transcript.complete(wanted, self._stored, taken)
-        lost = transcript.lost(wanted, found)
+        lost = transcript.lost(self._found, found)
         if form.manner.thoughts is not True and found:
             found = transcript.unbound(self._dialect, found, wanted, self.model)
-        self._restored = frozenset(
-            turn.step for at, turn in wanted.items() if at in found or at in lost or turn.note
-        )
+        self._restored = bool(found or noted)
         if lost and isinstance(self._dialect, transcript.Forgets):
             body = self._dialect.forget(self._request, found, placed, lost)
             self._base = self._dialect.read(body)
@@ -158,7 +164,7 @@ class Asking:
     @property
     def restores(self) -> bool:
         """Whether something that was withheld stands in the request."""
-        return self.form.withheld and bool(self._restored)
+        return self._restored
 
     @property
     def puts_in(self) -> bool:
@@ -179,7 +185,7 @@ class Asking:
     def left_out(self) -> HistoryRefused:
         """Say what of the history the provider took the request without."""
         form = self.form
-        turns = () if form.withheld else tuple(turn.step for turn in self._found.values())
+        turns = () if form.withheld else tuple(turn.step for turn in self._wanted.values())
         notices = () if form.notices else self._notices
         return HistoryRefused(self._step.step, turns, self.lane, notices)
 

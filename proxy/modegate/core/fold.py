@@ -34,7 +34,7 @@ from modegate.core.events import (
     TurnWithheld,
     Unknown,
 )
-from modegate.core.ids import DEFAULT_MODE, Lane, ModeId, Seq, ToolName
+from modegate.core.ids import DEFAULT_MODE, Lane, ModeId, Seq, StepId, ToolName
 
 MAX_LANES = 256
 """Lanes kept; a session with more has its oldest forgotten, whose next step writes a header anew."""
@@ -76,6 +76,8 @@ class State:
     opened: SessionOpen | None = None
     lanes: Mapping[Lane, Header] = field(default_factory=dict)
     withheld: tuple[TurnWithheld, ...] = ()
+    refused: tuple[StepId, ...] = ()
+    """Steps of which the provider takes nothing back that was withheld."""
     mapped: Mapping[str, AnswerMapped] = field(default_factory=dict)
     """By the id that the client knows."""
     approvals: Mapping[str, approvals.Approval] = field(default_factory=dict)
@@ -185,11 +187,10 @@ def _notice(state: State, _record: Record, event: NoticeGiven) -> State:
 
 
 def _refused(state: State, _record: Record, event: HistoryRefused) -> State:
-    withheld = tuple(turn for turn in state.withheld if turn.step not in event.turns)
-    notices = tuple(
-        one for one in state.notices if one.lane != event.lane or one.mode_seq not in event.notices
-    )
-    return replace(state, withheld=withheld, notices=notices)
+    refused = (*state.refused, *event.turns)[-MAX_WITHHELD:]
+    gone = {(event.lane, seq) for seq in event.notices}
+    notices = tuple(one for one in state.notices if (one.lane, one.mode_seq) not in gone)
+    return replace(state, refused=refused, notices=notices)
 
 
 def _unknown(state: State, record: Record, event: Unknown) -> State:
@@ -242,7 +243,7 @@ def fold_all(records: Iterable[Record], state: State | None = None) -> State:
 
 
 _decode_state = msgspec.json.Decoder(State).decode
-CHECKPOINT_VERSION = 4
+CHECKPOINT_VERSION = 5
 """Part of the key under which a checkpoint is stored, so that a changed `State` folds from the start."""
 
 

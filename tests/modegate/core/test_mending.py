@@ -345,7 +345,7 @@ def test_a_request_that_is_refused_as_the_client_sent_it_is_the_clients_to_see(
     assert stepped(agent, lambda _: True).error == "unexpected role"
     assert len(agent.got.requests) == 2
     assert not any(isinstance(one, HistoryRefused) for one in agent.session.events)
-    assert agent.session.state.withheld
+    assert not agent.session.state.refused
 
 
 @pytest.mark.parametrize("speech", SPEECHES, ids=str)
@@ -355,7 +355,7 @@ def test_what_fails_otherwise_in_the_other_form_is_not_settled(speech: Speech) -
     body = speech.api.request(agent.history, agent.tools, streamed=speech.streamed)
     agent.got = agent.session.step(body, [refusal("odd"), refusal("busy", 503)])
     assert speech.heard(agent.got).error == "busy"
-    assert agent.session.state.withheld
+    assert not agent.session.state.refused
 
 
 @pytest.mark.parametrize("speech", SPEECHES, ids=str)
@@ -374,7 +374,7 @@ def test_a_notice_that_is_refused_is_left_out_alone(speech: Speech) -> None:
     assert has_write(history_of(agent.got.requests[1]))
     (event,) = [one for one in agent.got.events if isinstance(one, HistoryRefused)]
     assert (event.turns, event.notices) == ((), (notice[0].mode_seq,))
-    assert agent.session.state.withheld
+    assert not agent.session.state.refused
     assert not agent.session.state.notices
     assert stepped(agent, refuses).text == "Fine."
     assert len(agent.got.requests) == 1
@@ -386,8 +386,21 @@ def test_all_is_left_out_where_each_is_refused(speech: Speech) -> None:
     agent.session.set_mode("other")
     assert stepped(agent, lambda told: "mode" in told or has_write(told)).text == "Fine."
     assert len(agent.got.requests) == 3
-    assert not agent.session.state.withheld
+    assert agent.session.state.refused
     assert not agent.session.state.notices
+
+
+@pytest.mark.parametrize("speech", [one for one in SPEECHES if one.name == "responses"], ids=str)
+def test_reasoning_that_led_to_what_is_left_out_is_left_out_with_it(speech: Speech) -> None:
+    """The API refuses reasoning that nothing follows, in this request and in each later one."""
+    agent = Agent(speech)
+    write = ScriptedCall("write", "{}", id="call_of_write")
+    agent.keep(agent.step(Turn("", "Hm.", (write,)), Turn("Enough.", "So.")))
+    agent.user("Go on.")
+    for requests in (2, 1):
+        assert stepped(agent, has_write).text == "Fine."
+        assert len(agent.got.requests) == requests
+        assert [one.text for one in agent.told() if one.kind == "thinks"] == ["So."]
 
 
 def test_nothing_is_sent_again_once_a_mode_was_set() -> None:
