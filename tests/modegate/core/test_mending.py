@@ -450,6 +450,23 @@ def test_it_has_none_where_they_are_refused() -> None:
     assert got.head.status == 400
 
 
+@pytest.mark.parametrize("judge", [kimi, old_deepseek], ids=["kimi", "old deepseek"])
+def test_a_hop_that_called_without_a_thought_stays_taken(judge: Judge) -> None:
+    """Its thoughts stood in the hop before it, and the client has both as one message."""
+    one = Session()
+    one.step(ask(), [THOUGHT, stream(call("read", id_="call_of_read"))])
+    made = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [tool_call("read", id_="call_of_read")],
+    }
+    made |= {"reasoning_content": "Hm."} if judge is kimi else {}
+    result = {"role": "tool", "tool_call_id": "call_of_read", "content": "ran"}
+    got = one.step(ask(made, result), judged(judge, said("fine")))
+    assert (len(got.requests), b"fine" in got.body) == (1, True)
+    assert len(with_calls(got.upstream)) == 2
+
+
 # Another model than the one that thought.
 
 SIGNED_CALL = {"index": 0, "id": "call_of_write", "type": "function", **SIGNED}

@@ -143,14 +143,16 @@ class _Kept:
         if last == _only_text(content):
             return
         value = next(m.value for m in reversed(self._found) if m.key == key)
-        if not last and key != "content":
+        if not last and key != "content" and not calls_of(self._message):
             self._drop.add(key)
         elif last and isinstance(content, list):
             part = self._request.elements_of(value)[0]
             text = next(m for m in reversed(self._request.members_of(part)) if m.key == "text")
             self._edits.append(Edit(*text.value, quote(last)))
         else:
-            self._edits.append(Edit(*value, quote(last) if last else b"null"))
+            # Who wants thoughts with each turn that calls takes empty ones, where there were none (Kimi).
+            nothing = b"null" if key == "content" else b'""'
+            self._edits.append(Edit(*value, quote(last) if last else nothing))
 
     def cut(self, key: str, given: list[Any], rest: list[Any]) -> None:
         """Leave the end of a list: all but parts of earlier hops, and of one what the last hop said."""
