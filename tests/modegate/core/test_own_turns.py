@@ -252,6 +252,26 @@ def test_so_it_is_in_messages() -> None:
     assert frames.shape(got.upstream["messages"])[1] == "assistant(thinking,write)"
 
 
+@pytest.mark.parametrize("last", [{}, {"reasoning_content": None}, {"reasoning_content": "So."}],
+                         ids=["absent", "null", "there"])  # fmt: skip
+@pytest.mark.parametrize("content", [{"content": "Done."}, {"content": None}, {}], ids=str)
+def test_a_client_of_a_whole_answer_is_told_all_thoughts(last: Json, content: Json) -> None:
+    """As one of a stream is (L7), so that it can send them back."""
+    one = Session()
+    body = {**ask(), "stream": False}
+    first = answer({"reasoning_content": "Hm.", "tool_calls": [tool_call("write")]})
+    message = {"role": "assistant", **last, **content, "tool_calls": [tool_call("read", id_="c9")]}
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+    second = Reply(json.dumps({"id": "x", "choices": [choice]}).encode(), list(JSON))
+    got = one.step(body, [first, second])
+    shown = got.json["choices"][0]["message"]
+    assert shown["reasoning_content"] == "Hm." + (last.get("reasoning_content") or "")
+    result = {"role": "tool", "tool_call_id": "c9", "content": "ran"}
+    sent = one.step(ask(shown, result), [said()]).upstream["messages"]
+    thoughts = [turn.get("reasoning_content") for turn in sent if turn["role"] == "assistant"]
+    assert thoughts == ["Hm.", last.get("reasoning_content") or ""]
+
+
 # Messages: thinking that bears no signature.
 
 

@@ -26,6 +26,8 @@ from modegate.core.spans import (
     without_members,
 )
 
+_QUOTE = 0x22
+
 
 class ChatWhole:
     """One body, read; written again without what was not released."""
@@ -153,29 +155,35 @@ class ChatWhole:
     def _text_edits(
         self, span: Span, found: list[Member], before: Mapping[str, str], closing: str
     ) -> list[Edit]:
-        edits = self._content_edits(span, found, before.get("text", ""), closing)
+        own = {m.key: m.value for m in found}
+        edits: list[Edit] = []
+        fresh: list[bytes] = []
         for key, text in before.items():
-            spans = [m.value for m in found if m.key == key]
             if key == "text" or not text:
                 continue
-            if spans and self._body[spans[0].start] == 0x22:
-                at = spans[0].start + 1
-                edits.append(Edit(at, at, quote(text)[1:-1]))
+            value = own.get(key)
+            if value is None:
+                fresh.append(quote(key) + b":" + quote(text))
+            elif self._body[value.start] == _QUOTE:
+                edits.append(Edit(value.start + 1, value.start + 1, quote(text)[1:-1]))
+            elif self._body[value.start : value.end] == b"null":
+                edits.append(Edit(*value, quote(text)))
+        said = before.get("text", "")
+        if "content" in own:
+            edits += self._content_edits(own["content"], said, closing)
+        elif said or closing:
+            fresh.append(b'"content":' + quote(join_texts(said, closing)))
+        if fresh:
+            comma = b"," if found else b""
+            edits.append(Edit(span.start + 1, span.start + 1, b",".join(fresh) + comma))
         return edits
 
-    def _content_edits(
-        self, span: Span, found: list[Member], before: str, closing: str
-    ) -> list[Edit]:
+    def _content_edits(self, content: Span, before: str, closing: str) -> list[Edit]:
         if not before and not closing:
             return []
-        spans = [m.value for m in found if m.key == "content"]
-        if not spans:
-            text = quote(join_texts(before, closing))
-            comma = b"," if found else b""
-            return [Edit(span.start + 1, span.start + 1, b'"content":' + text + comma)]
-        start, end = spans[0]
+        start, end = content
         if self._body[start : start + 1] == b"[":
-            return self._part_edits(spans[0], before, closing)
+            return self._part_edits(content, before, closing)
         own = answer.content_string(self._readable[start:end])
         return [Edit(start, end, quote(join_texts(before, own, closing)))]
 
