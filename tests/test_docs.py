@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import MISSING, Field, fields
 from pathlib import Path
@@ -111,6 +114,28 @@ def metric_names() -> list[str]:
 @pytest.mark.parametrize("name", metric_names())
 def test_every_metric_has_a_row(name: str) -> None:
     assert f"| `{name}` |" in OPERATIONS
+
+
+def agent_words() -> Iterator[str]:
+    """Give the agents and stories of `make agents`, and the versions that it installs."""
+    folder = ROOT / "scripts" / "agents"
+    told = subprocess.run(
+        [sys.executable, str(folder / "run.py"), "--help"],
+        env={**os.environ, "COLUMNS": "10000"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    for kind in ("agent", "story"):
+        (names,) = re.findall(rf"{kind}: (.*)", told)
+        yield from (f"`{name}`" if kind == "story" else name for name in names.split(", "))
+    yield from re.findall(r'": "(\d+\.\d+\.\d+)"', (folder / "install.py").read_text("utf-8"))
+
+
+def test_the_page_on_agents_tells_of_each_agent_story_and_version_that_is_run() -> None:
+    page = read("docs/agents.md")
+    node = "22.23.3"
+    assert [word for word in agent_words() if word not in page and word != node] == []
 
 
 def shown_commands() -> Iterator[str]:

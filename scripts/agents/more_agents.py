@@ -82,6 +82,7 @@ PI = Agent(
     environment=lambda _place: {"PI_OFFLINE": "1"},
     files=_pi_config("openai-completions"),
     npm=("node", "@earendil-works/pi-coding-agent"),
+    fails_on_400=False,
 )
 PI_RESPONSES = replace(PI, name="pi-responses", files=_pi_config("openai-responses"))
 PI_MESSAGES = replace(PI, name="pi-messages", files=_pi_config("anthropic-messages"))
@@ -180,6 +181,20 @@ COPILOT = Agent(
 COPILOT_RESPONSES = replace(
     COPILOT, name="copilot-responses", environment=_copilot_wire("responses")
 )
+COPILOT_MESSAGES = replace(
+    COPILOT,
+    name="copilot-messages",
+    write=lambda path, text: {
+        "name": "create",
+        "arguments": {"path": str(path), "file_text": text},
+    },
+    environment=lambda place: {
+        **_copilot_wire("completions")(place),
+        "COPILOT_PROVIDER_BASE_URL": place.base_url.removesuffix("/v1"),
+        "COPILOT_PROVIDER_TYPE": "anthropic",
+        "COPILOT_MODEL": "claude-sonnet-4",
+    },
+)
 
 
 def _vibe(*options: str) -> Command:
@@ -247,5 +262,5 @@ OPENHANDS = Agent(
 
 MORE = (
     *(CLINE, KILO, PI, PI_RESPONSES, PI_MESSAGES, CONTINUE),
-    *(COPILOT, COPILOT_RESPONSES, VIBE, OPENHANDS),
+    *(COPILOT, COPILOT_RESPONSES, COPILOT_MESSAGES, VIBE, OPENHANDS),
 )
