@@ -302,7 +302,9 @@ class Exchange(Ending):
             return self._doubted(self._answer, self._answer.doubt, now)
         choices = self._answer.choices
         cut = {index for index, one in choices.items() if not self._dialect.may_go_on(one.finish)}
-        judged = self._gate.judge(self._answer.to_judge(), self._offer, now, cut=cut)
+        ended = {index for index, one in choices.items() if one.finish}
+        calls = self._answer.to_judge()
+        judged = self._gate.judge(calls, self._offer, now, cut=cut, ended=ended)
         self._events += judged.events
         self._refused += judged.refused
         self._asks.extend(judged.asks)

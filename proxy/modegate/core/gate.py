@@ -124,17 +124,28 @@ class Gate:
         self._ids: Mapping[str, int] = Counter()
 
     def judge(
-        self, calls: Sequence[Gathered], offer: Offer, now: Standing, *, cut: Collection[int] = ()
+        self,
+        calls: Sequence[Gathered],
+        offer: Offer,
+        now: Standing,
+        *,
+        cut: Collection[int] = (),
+        ended: Collection[int] | None = None,
     ) -> Judged:
         """Settle each call, but for those that a person is to be asked about.
 
         `cut` are the choices that ended at a limit: no client can run what stops in the middle there.
+        `ended` are those of which the end is known (None: all): nobody is asked about what could yet be cut.
         """
         judged = Judged()
         # Withheld ids must differ from those that the client sees in the same answer.
         self._ids = Counter(call.id for call in calls)
         for call in calls:
             ruling = self._ruling(call, offer, now, ended=call.choice in cut)
+            early = ended is not None and call.choice not in ended and not call.text
+            if early and ruling.judgement.verdict is Verdict.ASK:
+                call.waits = True
+                continue
             reason = ruling.judgement.reason[: words.MAX_REASON]
             ruling = replace(ruling, judgement=replace(ruling.judgement, reason=reason))
             if ruling.force is not None or ruling.judgement.verdict is Verdict.ANSWER:
@@ -147,11 +158,16 @@ class Gate:
             if call.released:
                 self._taken.add(call.id)
             else:
-                leave = leaving.exit_of(offer.standing) is not None
-                text = words.refusal(call.name, ruling.force, reason, offer.tools, leave=leave)
-                one = self.refuse(call, "" if call.ran else text, ruling.force)
-                judged.refused.append(replace(one, leave=leave))
+                judged.refused.append(self._refused(call, ruling, offer, now))
         return judged
+
+    def _refused(self, call: Gathered, ruling: _Ruling, offer: Offer, now: Standing) -> Refused:
+        leave = leaving.exit_of(offer.standing) is not None
+        reason = ruling.judgement.reason
+        text = words.refusal(call.name, ruling.force, reason, offer.tools, leave=leave)
+        note = words.no_plan(reason) if ruling.judgement.rule == "exit" else ""
+        one = self.refuse(call, "" if call.ran else text, ruling.force, note=note)
+        return replace(one, leave=leave and offer.standing.forces == now.forces)
 
     def refuse(
         self,

@@ -81,7 +81,8 @@ class Hold:
             choices = (self.reader.choices[part.choice],)
         elif part.kind is Kind.DONE:
             choices = self.reader.choices.values()
-        calls = [*part.ends, *(call for choice in choices for call in choice.calls)]
+        ends = (call for call in part.ends if not call.waits)
+        calls = [*ends, *(call for choice in choices for call in choice.calls)]
         return [call for call in calls if call.released is None]
 
     def _pass(self, part: Part, out: list[Part]) -> None:

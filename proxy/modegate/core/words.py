@@ -111,9 +111,15 @@ def closing(refused: Sequence[Refused]) -> str:
         )
         said.append(f"{_ran(ran)}.")
     said += dict.fromkeys(notes)
-    if any(one.force is not None for one in named):
-        said.append(_way_out(leave=any(one.leave for one in named)))
+    open_ = [one for one in refused if one.force is not None and (one.leave or not one.note)]
+    if open_:
+        said.append(_way_out(leave=any(one.leave for one in open_)))
     return "[modegate] " + " ".join(said)
+
+
+def no_plan(reason: str) -> str:
+    """Say that a call of the exit tool was put to nobody."""
+    return f"A plan was put to nobody: {reason}."
 
 
 def _way_out(*, leave: bool) -> str:

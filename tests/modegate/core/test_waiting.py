@@ -232,7 +232,8 @@ def test_a_plan_in_each_of_two_choices() -> None:
     assert [one.text for one in got.asked] == ["A"]
     choices = read_stream(got.body)
     assert "was approved; the session is in mode 'default'" in choices[0]["text"]
-    assert "`exit_plan_mode`. Nothing of it ran" in choices[1]["text"]
+    assert "A plan was put to nobody: this mode cannot be left by it now." in choices[1]["text"]
+    assert "To leave the mode" not in choices[1]["text"]
     assert [one["finish"] for one in choices.values()] == ["stop", "stop"]
 
 
