@@ -100,7 +100,7 @@ class Complaint:
                 return "in a coding that cannot be read"
         except (UnknownEncoding, TooLarge):
             return "in a coding that cannot be read"
-        return "but its body is no error: it is an answer" if holds_answer(text) else ""
+        return "but its body is an answer, which it must not be" if holds_answer(text) else ""
 
     def _begun(self) -> bytes:
         """Give what of a broken body a client could have read before it came to the break."""

@@ -54,6 +54,8 @@ class Ending:
         """The step began in the default mode and is still in it: nothing is filtered or added."""
         self._head_sent = False
         self._over = False
+        self._counts = False
+        """The request asks for a number alone."""
         self._streams = False
         """The head that was given last is that of a stream."""
 
@@ -100,6 +102,13 @@ class Ending:
         return self._relay or (
             isinstance(hop, StreamedHop) and (hop.passes_unread or bool(hop.torn))
         )
+
+    @property
+    def _checks(self) -> bool:
+        """Whether an error, or what a request was counted to, goes on only if it is no answer."""
+        if self._counts:
+            return self._standing.gated
+        return not (self._relay or self._lenient)
 
     @property
     def _lenient(self) -> bool:

@@ -56,7 +56,7 @@ class Exchange(Ending):
     def __init__(self, dialect: Dialect, step: StepRequest) -> None:
         """Take a request that was not yet looked at."""
         super().__init__(dialect, step.step)
-        self._step = step
+        self._step, self._counts = step, step.counts
         self._cost = cost(step.decoded)
         self._asking = Asking(dialect, step)
         self._passed = Passed()
@@ -94,8 +94,8 @@ class Exchange(Ending):
             self._asking.restore(stored)
             self._default = not self._standing.gated
             strays = self._default and self._asking.strays(self._standing)
-            self._relay = self._step.counts or (self._default and not strays)
-            if self._step.counts:
+            self._relay = self._counts or (self._default and not strays)
+            if self._counts:
                 return self._mending.sending(lambda: self._asking.counted(self._standing))
             if self._relay:
                 return self._mending.sending(lambda: self._asking.untouched(self._standing))
@@ -186,11 +186,10 @@ class Exchange(Ending):
         fits = ok and streamed is isinstance(self._closing.first, StreamedHop)
         if later and not (fits or may_mend):
             return self._give_up()
-        gated = not (self._relay or self._lenient)
-        if 400 <= status < 600 and (gated or may_mend):
+        if (400 <= status < 600 or self._counts) and (self._checks or may_mend):
             self._complaint = Complaint(status, lines)
             return []
-        known = ok and not self._step.counts
+        known = ok and not self._counts
         told = [*self._mending.settled(), *self._asking.taken()] if known else []
         return [*told, *self._head(status, lines, streamed=streamed)]
 
@@ -337,7 +336,7 @@ class Exchange(Ending):
         if self._complaint is not None:
             return not (self._standing.gated or self._now.gated)
         if self._relay:
-            return not self._step.counts
+            return not self._counts
         return self._texts_pass or self._rest_passes
 
     @property
@@ -441,7 +440,7 @@ class Exchange(Ending):
         self._complaint = None
         if self._closing.hops:
             return self._give_up()
-        if not (self._relay or self._lenient):
+        if self._checks:
             try:
                 complaint.check()
             except AnswerUnreadable as error:
