@@ -167,11 +167,12 @@ def _open(approval: Approval, now_ms: int) -> bool:
 def _ask(approval: Approval, view: View, new_rpc: Callable[[], str]) -> tuple[Asked, list[Out]]:
     call = render.tool_call(approval)
     out = [Out(render.pending(view.session, call))]
-    may = offered(approval.asked, view.level, one_way=view.peer.one_line)
+    may = offered(approval.asked, view.level, one_way=view.peer.one_way)
     if not may:
         return Asked(None, (), approval.asked.expires), out
-    if view.peer.one_line:
-        out.append(Out(render.said(view.session, render.question(approval, may))))
+    if view.peer.title_only:
+        text = render.question(approval, may, one_way=view.peer.one_way)
+        out.append(Out(render.said(view.session, text)))
     rpc = new_rpc()
     request = render.permission(rpc, view.session, call, render.choices(may))
     out.append(Out(request, asks=approval.asked.id))

@@ -22,8 +22,10 @@ class Peer:
     """Whether it bears `configOptions`."""
     any_time: bool = True
     """Whether a person sees a question that comes while no prompt of the client runs."""
-    one_line: bool = False
-    """Its dialog is a title with yes and no: neither what is asked about nor which way out is yes."""
+    title_only: bool = False
+    """Its dialog does not show what is asked about, which is then said in front of it."""
+    one_way: bool = False
+    """It has one yes, which names no way out; of several it is offered the first."""
 
     @property
     def label(self) -> str:
@@ -39,7 +41,8 @@ class Known:
     version: str = ""
     options: bool = True
     any_time: bool = True
-    one_line: bool = False
+    title_only: bool = False
+    one_way: bool = False
 
     def fits(self, name: str, version: str) -> bool:
         """Tell whether a client is one of these."""
@@ -52,10 +55,12 @@ KNOWN: Final = (
     Known(r".*jetbrains", r"2026\.1(\D|\Z)", options=False),
     # What it keeps running for 300 s after a prompt says yes or no to everything that comes, by the flags of
     # the last one; in its dialog `y` is the first option that allows (0.19.1, `src/permissions.ts`).
-    Known(r"acpx\Z", any_time=False, one_line=True),
+    Known(r"acpx\Z", any_time=False, title_only=True, one_way=True),
     # It drops a request outside a prompt without an answer (`acp/init.lua`), shows no call that is pending,
     # and gives all options that allow the same key (`acp/request_permission.lua`).
-    Known(r"codecompanion", any_time=False, one_line=True),
+    Known(r"codecompanion", any_time=False, title_only=True, one_way=True),
+    # Of a pending call it shows the title, and steps of its input (0.79, `agent-shell--on-request`).
+    Known(r"agent-shell\Z", title_only=True),
 )
 """Clients that differ from what the protocol lets expect. Others are asked at any time: what is put to nobody
 cannot be answered, and what nobody sees only costs the time that a question waits."""
@@ -70,5 +75,6 @@ def peer(name: str, version: str) -> Peer:
         version,
         options=all(one.options for one in known),
         any_time=all(one.any_time for one in known),
-        one_line=any(one.one_line for one in known),
+        title_only=any(one.title_only for one in known),
+        one_way=any(one.one_way for one in known),
     )

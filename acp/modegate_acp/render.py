@@ -174,17 +174,18 @@ def _text(text: str) -> Message:
     return {"type": "content", "content": {"type": "text", "text": text}}
 
 
-def question(approval: Approval, offered: tuple[Option, ...]) -> str:
-    """Give a question as text, for clients whose dialog is a line; a terminal may show it as it comes.
+def question(approval: Approval, offered: tuple[Option, ...], *, one_way: bool) -> str:
+    """Give a question as text, for clients whose dialog shows its title alone; a terminal may take it raw.
 
     What a model wrote is quoted, so that none of it can be taken for our words.
     """
     asked = approval.asked
     shown = "\n".join(f"> {printable(line.expandtabs(4))}" for line in asked.text.splitlines())
-    lines = [f"{tool_call(approval)['title']} Yes or no:", "", shown, ""]
-    lines += [f"{'No' if one.kind == 'reject' else 'Yes'} is: {one.label}" for one in offered]
-    others = [one for one in asked.options if one not in offered]
-    lines += [f"`modegate approve {asked.id} --option {one.id}`: {one.label}" for one in others]
+    lines = [tool_call(approval)["title"], "", shown]
+    if one_way:
+        lines += ["", *(f"{'No' if o.kind == 'reject' else 'Yes'} is: {o.label}" for o in offered)]
+        others = (one for one in asked.options if one not in offered)
+        lines += [f"`modegate approve {asked.id} --option {o.id}`: {o.label}" for o in others]
     return "\n\n" + "\n".join(lines) + "\n\n"
 
 

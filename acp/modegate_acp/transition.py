@@ -87,7 +87,7 @@ async def _confirmed(connection: Connection, wish: Wish, state: State) -> Messag
     held = await _held(connection, wish, state)
     was, parent = held.mode(state.mode), follows(state)
     call, options = render.loosening(dialog, was, wish.mode, parent)
-    if (connection.peer or Peer()).one_line:
+    if (connection.peer or Peer()).title_only:
         text = call["content"][0]["content"]["text"]
         connection.following.send(wish.session, render.said(wish.session, f"{text}\n\n"))
     try:

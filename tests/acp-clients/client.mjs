@@ -1,15 +1,18 @@
 // The TypeScript SDK as clients of the endpoint, driven line by line by tests/support/acp_clients.py.
 //
 // node client.mjs SOCKET   listens there; each connection is one client, whose first line is {"transport", "url"}:
-//                          http or ws. The token is in ACP_TOKEN. It ends with its standard input.
+//                          http, ws, or stdio, where it starts `modegate acp` with the Python of ACP_PYTHON. The
+//                          token is in ACP_TOKEN. It ends with its standard input.
 //
 // in:  {"n", "call", "params"}   {"notify", "params"}   {"answer": K, "outcome"}
 // out: {"n", "result"|"error"}   {"update"}   {"ask": K, "params"}   {"withdrawn": K}   {"closed": true}
 // What is told is what the SDK gave to its handlers, so what it drops is not told.
 
+import { spawn } from "node:child_process";
 import { createServer } from "node:net";
 import { createInterface } from "node:readline";
-import { client, methods } from "@agentclientprotocol/sdk";
+import { Readable, Writable } from "node:stream";
+import { client, methods, ndJsonStream } from "@agentclientprotocol/sdk";
 import { createHttpStream } from "@agentclientprotocol/sdk/experimental/http-client";
 import { createWebSocketStream } from "@agentclientprotocol/sdk/experimental/ws-client";
 
@@ -22,11 +25,20 @@ class HeadedWebSocket extends WebSocket {
   }
 }
 
+function start(url) {
+  const env = { ...process.env, MODEGATE_CONTROL_TOKEN: process.env.ACP_TOKEN };
+  const command = ["-m", "modegate", "acp", "--url", url];
+  return spawn(process.env.ACP_PYTHON, command, { env, stdio: ["pipe", "pipe", "inherit"] });
+}
+
 function connect({ transport, url }, say) {
-  const stream =
-    transport === "http"
-      ? createHttpStream(url, { headers })
-      : createWebSocketStream(url, { headers, WebSocket: HeadedWebSocket });
+  const agent = transport === "stdio" ? start(url) : null;
+  const streams = {
+    http: () => createHttpStream(url, { headers }),
+    ws: () => createWebSocketStream(url, { headers, WebSocket: HeadedWebSocket }),
+    stdio: () => ndJsonStream(Writable.toWeb(agent.stdin), Readable.toWeb(agent.stdout)),
+  };
+  const stream = streams[transport]();
   const answers = new Map();
   let asked = 0;
   const app = client({ name: "modegate-tests" })
@@ -58,7 +70,11 @@ function connect({ transport, url }, say) {
       answers.get(answer)(outcome);
     }
   }
-  return { obey, close: () => connection.close() };
+  function close() {
+    connection.close();
+    agent?.kill();
+  }
+  return { obey, close };
 }
 
 const server = createServer((socket) => {

@@ -235,6 +235,24 @@ async def test_a2_it_reads_the_plan_and_is_offered_one_way(opened: Opened) -> No
         assert await mode(proxy) == "plan"
 
 
+async def test_a2_agent_shell_is_asked_at_any_time_and_reads_the_plan_in_front(
+    tmp_path: Path, connect: Connect
+) -> None:
+    """It shows no content of a call that is pending; its buttons have the options' names."""
+    async with proxied(tmp_path, policies=TWO_WAYS) as proxy, asyncio.TaskGroup() as group:
+        await proxy.set_mode("plan")
+        async with connect(proxy, name="agent-shell") as client:
+            await client.load("s")
+            asking = group.create_task(step(proxy))
+            question = await client.question()
+            assert "> # Rename foo\n> \n> 1. Rename it" in said(client)
+            assert "Yes is" not in said(client)
+            names = [one["name"] for one in question["params"]["options"]]
+            assert names == ["Edit by edit", "All at once", "Reject"]
+            await client.choose(question, "reject")
+            assert (await asking or "").endswith(GIVES_IN)
+
+
 async def test_a2_a_prompt_of_who_may_not_answer_does_not_wait(
     tmp_path: Path, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,4 +57,5 @@ def test_names_are_fit_for_logs(name: str, label: str) -> None:
 )
 def test_a1_a2_who_is_asked_at_any_time(name: str, any_time: bool) -> None:
     client = peer(name, "1")
-    assert (client.any_time, client.one_line) == (any_time, not any_time)
+    assert (client.any_time, client.one_way) == (any_time, not any_time)
+    assert client.title_only is (not any_time or name == "agent-shell")

@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from modegate.core.approvals import Approval
-from modegate.core.events import ApprovalAsked
+from modegate.core.events import ApprovalAsked, Option
 from modegate.core.fold import State
 from modegate.core.gating import Gating
 from modegate.core.ids import CallId, Lane, ModeId, Seq, SessionId, StepId, ToolName
@@ -117,3 +117,22 @@ def test_rows() -> None:
     unknown = render.listed(SessionId("s"), "/w", "", 0, Look(None, Gating.UNREADABLE))
     assert unknown["title"] == "s"
     assert unknown["_meta"] == {"modegate/mode": None, "modegate/gate": "unreadable"}
+
+
+def test_a2_what_a_model_wrote_is_quoted_and_steers_nothing() -> None:
+    """A terminal shows it as it comes, and lines of a plan may look like ours."""
+    place = (StepId("s"), Lane("l"), CallId("c"), ToolName("exit_plan_mode"))
+    plan = "# Plan\x1b[2J\n\nYes is: Reject\r\n\tstep\u202e"
+    options = (Option("approve", "Approve", "approve"), Option("reject", "Reject", "reject"))
+    approval = Approval(ApprovalAsked("q", *place, "exit", plan, options, 0))
+    assert render.question(approval, options, one_way=True).strip().splitlines() == [
+        "Plan: ready to leave the mode?",
+        "",
+        "> # Plan\\x1b[2J",
+        "> ",
+        "> Yes is: Reject",
+        ">     step\\u202e",
+        "",
+        "Yes is: Approve",
+        "No is: Reject",
+    ]

@@ -15,7 +15,11 @@ from support.acp_story import GIVES_IN, PLAN, WRITES, mode, proxied, step
 pytestmark = pytest.mark.timeout(150)
 """Processes start here, which takes long where a machine has other work; nothing waits for the time."""
 
-CLIENTS = ["python ws", "python http", "python stdio", "typescript ws", "typescript http"]
+CLIENTS = [
+    f"{language} {transport}"
+    for language in ("python", "typescript")
+    for transport in ("ws", "http", "stdio")
+]
 
 
 @pytest.fixture(scope="module")

@@ -141,6 +141,7 @@ def sdks(folder: Path) -> Iterator[dict[str, Path]]:
         "typescript": [str(NODE), str(FOLDER / "client.mjs")],
     }
     environ = {**os.environ, "ACP_TOKEN": TOKEN, "PYTHONPATH": os.pathsep.join(sys.path)}
+    environ["ACP_PYTHON"] = sys.executable
     sockets = {name: folder / name for name in commands}
     with ExitStack() as stack:
         started = [
