@@ -181,7 +181,7 @@ RAW = {
     "an item twice": frame(done(READ, 0)).replace(b'"item":', b'"item": {}, "item":'),
     "no JSON": b"data: {oops\n\n",
     "no object": b"data: []\n\n",
-    "two lines of data": frame(done(READ, 0)).replace(b'"output_index"', b'\ndata: "output_index"'),
+    "two lines of data, cut in a string": frame(done(READ, 0)).replace(b"read", b"re\ndata: ad"),
     "a line that is none": b"event: response.output_item.done\nDATA: {}\n" + frame(begin()),
     "a hidden line end": b"x: \xc2\x85data: {}\n" + frame(begin()),
     "nested deeply": b'data: {"type":"x","tools":' + b"[" * 200 + b"]" * 200 + b',"tool":[]}\n\n',
@@ -197,6 +197,14 @@ def test_frames_that_clients_could_read_differently(name: str) -> None:
     else:
         assert kinds(got.body)[-1] == "failed"
     check(got)
+
+
+def test_g8_one_text_over_two_lines_goes_in_one() -> None:
+    two = frame(done(READ, 0)).replace(b'"output_index"', b'\ndata: "output_index"')
+    got = step(frame(begin()) + frame(added(READ, 0)) + two + frame(end([])))
+    assert kinds(got.body)[-1] == "completed"
+    assert all(part.count(b"data:") == 1 for part in got.body.split(b"\n\n") if part)
+    check(got, ALLOWED)
 
 
 def test_an_escaped_type_is_read_as_what_it_is() -> None:
