@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from modegate.core import headers
 from modegate.core.closing import Closing, End
+from modegate.core.complaints import Complaint
 from modegate.core.dialects.base import Dialect
 from modegate.core.effects import (
     Append,
@@ -20,6 +21,7 @@ from modegate.core.errors import (
     ModegateError,
     Tightened,
     UpstreamFailed,
+    bare,
     error_head,
     error_json,
 )
@@ -52,6 +54,8 @@ class Ending:
         """The answer goes as it comes."""
         self._default = False
         """The step began in the default mode and is still in it: nothing is filtered or added."""
+        self._complaint: Complaint | None = None
+        """An error that is on its way."""
         self._head_sent = False
         self._over = False
         self._counts = False
@@ -83,6 +87,11 @@ class Ending:
         if not (self._head_sent and self._streams) or self._over or self._torn:
             return b""
         return self._writer.keepalive()
+
+    @property
+    def refused(self) -> bool:
+        """Whether the answer under way is an error, which is kept until it is whole."""
+        return self._complaint is not None
 
     def _cut_off(self) -> list[Effect]:
         """End an answer that cannot be read from its middle on; what the agent sends again meets the mode."""
@@ -170,6 +179,22 @@ class Ending:
     def _unreadable(self, error: Exception) -> list[Effect]:
         known = error if isinstance(error, ModegateError) else AnswerUnreadable(str(error))
         return [Count("unreadable"), *self._broken_off(known)]
+
+    def _complained(self, complaint: Complaint, *, ended: bool) -> list[Effect]:
+        """Give the client an error as it came, unless it is an answer and a mode is in force."""
+        self._complaint = None
+        if self._closing.hops:
+            return self._give_up()
+        if self._checks:
+            try:
+                complaint.check()
+            except AnswerUnreadable as error:
+                return self._unreadable(bare(error))
+        self._relay = True
+        self._status, self._headers = complaint.status, complaint.lines
+        head = self._send_head(complaint.status, complaint.lines)
+        end = self._finish("relayed") if ended else []
+        return [*head, SendBytes(bytes(complaint.body)), *end]
 
     def _broken_off(self, error: ModegateError) -> list[Effect]:
         if self._closing.hops and not self._closing.released_any():

@@ -34,7 +34,6 @@ from modegate.core.errors import (
     AnswerUnreadable,
     ModegateError,
     UpstreamFailed,
-    bare,
 )
 from modegate.core.gate import Ask, Gate
 from modegate.core.hop import HopAnswer, StreamedHop
@@ -65,8 +64,6 @@ class Exchange(Ending):
         self._coded = False
         """The answer under way is compressed."""
         self._mending = Mending(dialect, self._asking)
-        self._complaint: Complaint | None = None
-        """An error that is on its way."""
         self._unlabelled: Unlabelled | None = None
         """An answer of which it is not known yet whether it is a stream."""
         self._asks: deque[Ask] = deque()
@@ -434,22 +431,6 @@ class Exchange(Ending):
     def _as_before(self) -> bool:
         """Whether a request may go again: one of before a mode was set would offer what that forbids."""
         return self._standing.gated or not self._now.gated
-
-    def _complained(self, complaint: Complaint, *, ended: bool) -> list[Effect]:
-        """Give the client an error as it came, unless it is an answer and a mode is in force."""
-        self._complaint = None
-        if self._closing.hops:
-            return self._give_up()
-        if self._checks:
-            try:
-                complaint.check()
-            except AnswerUnreadable as error:
-                return self._unreadable(bare(error))
-        self._relay = True
-        self._status, self._headers = complaint.status, complaint.lines
-        head = self._send_head(complaint.status, complaint.lines)
-        end = self._finish("relayed") if ended else []
-        return [*head, SendBytes(bytes(complaint.body)), *end]
 
     def _advance(self) -> list[Effect]:
         if self._answer is None:
