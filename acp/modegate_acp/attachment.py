@@ -150,7 +150,7 @@ def _questions(
     asked: dict[str, Asked] = {}
     for name, before in shown.asked.items():
         if name in is_open:
-            asked[name] = before
+            asked[name] = replace(before, expires=is_open[name].ends)
         else:
             out += _over(name, before, view)
     for name, one in is_open.items():
@@ -161,7 +161,7 @@ def _questions(
 
 
 def _open(approval: Approval, now_ms: int) -> bool:
-    return approval.open and now_ms < approval.asked.expires
+    return approval.open and now_ms < approval.ends
 
 
 def _ask(approval: Approval, view: View, new_rpc: Callable[[], str]) -> tuple[Asked, list[Out]]:
@@ -169,14 +169,14 @@ def _ask(approval: Approval, view: View, new_rpc: Callable[[], str]) -> tuple[As
     out = [Out(render.pending(view.session, call))]
     may = offered(approval.asked, view.level, one_way=view.peer.one_way)
     if not may:
-        return Asked(None, (), approval.asked.expires), out
+        return Asked(None, (), approval.ends), out
     if view.peer.title_only:
         text = render.question(approval, may, one_way=view.peer.one_way)
         out.append(Out(render.said(view.session, text)))
     rpc = new_rpc()
     request = render.permission(rpc, view.session, call, render.choices(may))
     out.append(Out(request, asks=approval.asked.id))
-    return Asked(rpc, tuple(one.id for one in may), approval.asked.expires), out
+    return Asked(rpc, tuple(one.id for one in may), approval.ends), out
 
 
 def _over(name: str, before: Asked, view: View) -> list[Out]:

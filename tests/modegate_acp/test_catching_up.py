@@ -14,6 +14,8 @@ from modegate.core.events import (
     ApprovalClosed,
     ApprovalDelivered,
     ApprovalDetached,
+    ApprovalDropped,
+    ApprovalJoined,
     Event,
     ModeSet,
     Option,
@@ -53,6 +55,8 @@ EVENTS = st.one_of(
     NAMES.map(asked),
     st.builds(ApprovalDelivered, NAMES, st.just("acp")),
     st.builds(ApprovalDetached, NAMES, st.just("timeout")),
+    st.builds(ApprovalJoined, NAMES, st.sampled_from(["s", "t"])),
+    st.builds(ApprovalDropped, NAMES, st.sampled_from(["s", "t"]), st.integers(0, 2**40)),
     st.builds(ApprovalAnswered, NAMES, st.sampled_from(["approve", "reject"])),
     st.builds(ApprovalClosed, NAMES, st.just("abandoned")),
 )

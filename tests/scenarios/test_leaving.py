@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -164,17 +165,28 @@ async def test_a_stream_is_kept_alive_while_a_person_thinks(tmp_path: Path) -> N
     assert not any("exit_plan_mode" in line for line in rest)
 
 
+async def hang_up(proxy: Running, *, stream: bool) -> str:
+    """Ask as an agent that breaks off its request while a person reads; give the question's id."""
+    body = json.dumps({**BODY, "stream": stream}).encode()
+    _, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
+    head = "POST /s/s/v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length:"
+    writer.write(f"{head} {len(body)}\r\n\r\n".encode() + body)
+    asked = await question(proxy)
+    await deliver(proxy, asked["id"])
+    writer.close()
+
+    async def dropped() -> bool:
+        return "approval/dropped" in await kinds(proxy)
+
+    await until(dropped)
+    return str(asked["id"])
+
+
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 async def test_a_client_that_leaves_takes_its_question_along(tmp_path: Path, stream: bool) -> None:
-    """An interrupt is no approval, and nobody can approve for it later."""
-    async with planning(tmp_path) as proxy:
-        body = json.dumps({**BODY, "stream": stream}).encode()
-        _, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
-        head = "POST /s/s/v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length:"
-        writer.write(f"{head} {len(body)}\r\n\r\n".encode() + body)
-        asked = await question(proxy)
-        await deliver(proxy, asked["id"])
-        writer.close()
+    """An interrupt is no approval, and nobody can approve for it once it does not come back."""
+    async with planning(tmp_path, waits=replace(WAITS, back=0.05)) as proxy:
+        name = await hang_up(proxy, stream=stream)
 
         async def closed() -> bool:
             return "approval/closed" in await kinds(proxy)
@@ -182,7 +194,7 @@ async def test_a_client_that_leaves_takes_its_question_along(tmp_path: Path, str
         await until(closed)
         (event,) = [one for one in await proxy.events() if one["type"] == "approval/closed"]
         assert event["data"]["why"] == "abandoned"
-        late = await proxy.control("POST", f"/approvals/{asked['id']}", json={"option": "approve"})
+        late = await proxy.control("POST", f"/approvals/{name}", json={"option": "approve"})
         assert (late.status_code, late.json()["error"]["code"]) == (409, "not_open")
         assert (late.json()["error"]["status"], late.json()["error"]["why"]) == (
             "closed",
@@ -190,6 +202,34 @@ async def test_a_client_that_leaves_takes_its_question_along(tmp_path: Path, str
         )
         assert await mode(proxy) == "plan"
         assert (await kinds(proxy)).count("mode/set") == 1
+
+
+@pytest.mark.parametrize("ask", [streamed, whole])
+async def test_r1_a_client_that_comes_back_joins_its_question(tmp_path: Path, ask: Ask) -> None:
+    """At another process: the person's dialog is still the one, and the answer reaches the second request."""
+    other = tmp_path / "other"
+    other.mkdir()
+    log = f"sqlite:{tmp_path / 'log.db'}"
+    async with (
+        planning(tmp_path, log=log) as proxy,
+        planning(other, log=log) as second,
+        sdk(second) as openai,
+        asyncio.TaskGroup() as group,
+    ):
+        name = await hang_up(proxy, stream=ask is streamed)
+        answer = group.create_task(ask(openai))
+
+        async def joined() -> bool:
+            return "approval/joined" in await kinds(second)
+
+        await until(joined)
+        asked = await question(second)
+        assert asked["id"] == name
+        settled = await settle(proxy, name, "approve")
+        assert (settled["mode"], settled["waited"]) == ("default", True)
+        message = await answer
+        assert (await kinds(proxy)).count("approval/asked") == 1
+    assert message.content == "Here is my plan.\n\nNow I write."
 
 
 @pytest.mark.parametrize("ask", [streamed, whole])

@@ -41,7 +41,7 @@ async def main(url: str, session: str, what: str, name: str) -> None:
         await approvals.ask(key, plan(name))
         print("asked", flush=True)  # noqa: T201 -- the protocol of this process
         over = asyncio.Event()
-        found = await approvals.wait(key, name, streamed=True, draining=over)
+        found = await approvals.wait(key, name, step=StepId("s"), streamed=True, draining=over)
         print(found.status, found.option, flush=True)  # noqa: T201
     else:
         await log.ping()

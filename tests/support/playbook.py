@@ -14,6 +14,7 @@ from typing import Any
 
 from modegate.core.approvals import Approval, abandoned, joinable, replaced
 from modegate.core.approvals import answer as person_answers
+from modegate.core.coming_back import kept
 from modegate.core.dialects.base import Dialect
 from modegate.core.dialects.chat.dialect import ChatDialect
 from modegate.core.effects import (
@@ -25,6 +26,7 @@ from modegate.core.effects import (
     Effect,
     Finish,
     Headers,
+    KeepOpen,
     Learned,
     ReadBlobs,
     ReadState,
@@ -37,6 +39,7 @@ from modegate.core.errors import ModegateError, UpstreamFailed
 from modegate.core.events import (
     ApprovalAsked,
     ApprovalDetached,
+    ApprovalJoined,
     Event,
     ModeSet,
     Record,
@@ -190,6 +193,8 @@ class Session:
         asked = replace(asked, expires=1)
         if joined is None:
             self.append([*replaced(self.state.approvals, asked), asked], by="gate")
+        else:
+            self.append([ApprovalJoined(joined, asked.step)], by="gate")
         name = joined or asked.id
         if self.person is not None:
             self.person(asked)
@@ -209,6 +214,11 @@ class Session:
         )
         self.append(events, by="person:test")
 
+    @property
+    def newest(self) -> StepId:
+        """The step that began last."""
+        return StepId(f"{self._steps:020x}")
+
     def standing(self) -> Standing:
         """Give what the session stands under."""
         return stand(self.policy, [(SessionId("s"), self.state)])
@@ -227,7 +237,7 @@ class Session:
         """
         raw = json.dumps(body).encode()
         self._steps += 1
-        exchange = Exchange(self.dialect, StepRequest(StepId(f"{self._steps:020x}"), [], raw, raw))
+        exchange = Exchange(self.dialect, StepRequest(self.newest, [], raw, raw))
         return _Run(self, exchange, list(replies), cut).overtaken(raw, after)
 
     def step(
@@ -246,8 +256,7 @@ class Session:
         """
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         self._steps += 1
-        step = StepId(f"{self._steps:020x}")
-        request = StepRequest(step, headers or [], raw, raw, learned=self.learned)
+        request = StepRequest(self.newest, headers or [], raw, raw, learned=self.learned)
         exchange = Exchange(self.dialect, request)
         return _Run(self, exchange, list(replies), cut, tighten_after).run()
 
@@ -349,6 +358,9 @@ class _Run:
                 return self.exchange.approval(session.ask(effect.asked), session.standing())
             case Abandon():
                 session.append(abandoned(session.state.approvals, effect.ids, 0))
+            case KeepOpen():
+                until = 1_000_000
+                session.append(kept(session.state.approvals, session.newest, effect.ids, 0, until))
             case CallUpstream():
                 return self.call(effect)
             case StopUpstream():

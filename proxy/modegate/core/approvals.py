@@ -6,7 +6,9 @@
             ▼
         detached ──► answered          any open state ──► closed
 
-Open are `asked`, `delivered` and `detached`. A detached question was answered "not approved" in its step;
+Open are `asked`, `delivered` and `detached`. A question belongs to the steps that wait for its answer: when
+the client of the last one goes, it stays open for a short while, in which the same request comes back and
+joins it (`coming_back`). A detached question was answered "not approved" in its step;
 a plan can still be approved later, a single call not, since it is over. The first answer in the log wins;
 what comes late, twice, or for an option that was not offered changes nothing. While a step waits, the log
 also says which clients show the question: when none does any more, nobody is there. The fold applies
@@ -28,11 +30,13 @@ from modegate.core.events import (
     ApprovalClosed,
     ApprovalDelivered,
     ApprovalDetached,
+    ApprovalDropped,
+    ApprovalJoined,
     ClientLeft,
     Event,
     ModeSet,
 )
-from modegate.core.ids import DEFAULT_MODE, ModeId
+from modegate.core.ids import DEFAULT_MODE, ModeId, StepId
 
 KEPT_SETTLED = 32
 """Settled approvals that a state remembers, so that a late answer is told how they ended."""
@@ -43,18 +47,27 @@ EXPIRES_MS = 24 * 60 * 60 * 1000
 NOBODY_S = 2.0
 """Within this time somebody must have been shown the question, or the step goes on without."""
 
-WAIT_STREAMED_S = 600.0
+WAIT_STREAMED_S = 3600.0
 WAIT_WHOLE_S = 60.0
 """How long a step waits: a stream is kept alive meanwhile, a body cannot be."""
+
+BACK_S = 60.0
+"""How long a question stays open whose client has gone: agents send a request again that broke off."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """How long a step waits for a person, in seconds."""
+    """How long a step waits for a person, and a question for its client, in seconds."""
 
     nobody: float = NOBODY_S
     streamed: float = WAIT_STREAMED_S
     whole: float = WAIT_WHOLE_S
+    back: float = BACK_S
+
+    @property
+    def longest(self) -> float:
+        """The longest time that any step waits."""
+        return max(self.streamed, self.whole)
 
 
 WAITS = Waits()
@@ -81,37 +94,28 @@ class Status(StrEnum):
         return self not in (Status.ANSWERED, Status.CLOSED)
 
 
+_SAYS_WHO = (ApprovalDelivered, ClientLeft, ApprovalJoined, ApprovalDropped)
+"""Who shows it, and who waits: that changes no status, but the first who shows it."""
+
+_ALL = (*_SAYS_WHO, ApprovalDetached, ApprovalAnswered, ApprovalClosed)
+
+_ENDS: dict[type[Any], Status] = {
+    ApprovalDetached: Status.DETACHED,
+    ApprovalAnswered: Status.ANSWERED,
+    ApprovalClosed: Status.CLOSED,
+}
+
 TRANSITIONS: dict[Status, dict[type[Any], Status]] = {
     Status.ASKED: {
+        **dict.fromkeys(_SAYS_WHO, Status.ASKED),
         ApprovalDelivered: Status.DELIVERED,
-        ClientLeft: Status.ASKED,
-        ApprovalDetached: Status.DETACHED,
-        ApprovalAnswered: Status.ANSWERED,
-        ApprovalClosed: Status.CLOSED,
+        **_ENDS,
     },
-    Status.DELIVERED: {
-        ApprovalDelivered: Status.DELIVERED,
-        ClientLeft: Status.DELIVERED,
-        ApprovalDetached: Status.DETACHED,
-        ApprovalAnswered: Status.ANSWERED,
-        ApprovalClosed: Status.CLOSED,
-    },
-    Status.DETACHED: {
-        ApprovalDelivered: Status.DETACHED,
-        ClientLeft: Status.DETACHED,
-        ApprovalDetached: Status.DETACHED,
-        ApprovalAnswered: Status.ANSWERED,
-        ApprovalClosed: Status.CLOSED,
-    },
+    Status.DELIVERED: {**dict.fromkeys(_SAYS_WHO, Status.DELIVERED), **_ENDS},
+    Status.DETACHED: {**dict.fromkeys(_SAYS_WHO, Status.DETACHED), **_ENDS},
     # Settled: nothing changes any more, whatever the log goes on to say.
-    Status.ANSWERED: dict.fromkeys(
-        (ApprovalDelivered, ClientLeft, ApprovalDetached, ApprovalAnswered, ApprovalClosed),
-        Status.ANSWERED,
-    ),
-    Status.CLOSED: dict.fromkeys(
-        (ApprovalDelivered, ClientLeft, ApprovalDetached, ApprovalAnswered, ApprovalClosed),
-        Status.CLOSED,
-    ),
+    Status.ANSWERED: dict.fromkeys(_ALL, Status.ANSWERED),
+    Status.CLOSED: dict.fromkeys(_ALL, Status.CLOSED),
 }
 
 
@@ -132,7 +136,11 @@ class Approval:
     why: str = ""
     """Why it was closed or detached."""
     shown: tuple[str, ...] = ()
-    """The clients that show it now, as long as a step waits for the answer."""
+    """The clients that show it now, as long as an answer is waited for."""
+    waiting: tuple[StepId, ...] = ()
+    """The steps that wait for the answer."""
+    until: int = 0
+    """Where none does, as its client went away: when it is over, in milliseconds since the epoch."""
 
     @property
     def open(self) -> bool:
@@ -141,9 +149,19 @@ class Approval:
         return self.status.open and not over
 
     @property
+    def asking(self) -> bool:
+        """Whether the answer is one for a step: of one that waits, or that comes back."""
+        return self.status in (Status.ASKED, Status.DELIVERED)
+
+    @property
     def waited_for(self) -> bool:
         """Whether a step may be waiting for the answer."""
-        return self.status in (Status.ASKED, Status.DELIVERED)
+        return self.asking and bool(self.waiting)
+
+    @property
+    def ends(self) -> int:
+        """When it can no longer be answered, in milliseconds since the epoch."""
+        return min(self.asked.expires, self.until or self.asked.expires)
 
     @property
     def approved(self) -> bool:
@@ -167,16 +185,29 @@ class Approval:
         return f"closed: {self.why}"
 
 
+def opened(asked: ApprovalAsked, at: int) -> Approval:
+    """Give a question that is asked now: its step waits for it."""
+    return Approval(asked, asked_at=at, waiting=(asked.step,))
+
+
 def step(approval: Approval, event: Event, by: str) -> Approval:
     """Apply one event to an approval."""
     status = TRANSITIONS[approval.status][type(event)]
     match event:
-        case ApprovalDelivered() if approval.waited_for:
+        case ApprovalDelivered() if approval.asking:
             client = event.client or event.via
             others = [one for one in approval.shown if one != client]
             return replace(approval, status=status, shown=(*others, client)[-MAX_SHOWN:])
         case ClientLeft():
             return replace(approval, shown=tuple(c for c in approval.shown if c != event.client))
+        case ApprovalJoined() if approval.asking:
+            steps = [one for one in approval.waiting if one != event.step]
+            return replace(approval, waiting=(*steps, event.step)[-MAX_SHOWN:], until=0)
+        case ApprovalJoined() if approval.until:
+            return replace(approval, waited=True, until=0)
+        case ApprovalDropped() if approval.asking or approval.until:
+            waiting = tuple(one for one in approval.waiting if one != event.step)
+            return replace(approval, waiting=waiting, until=0 if waiting else event.until)
         case _ if status is approval.status:
             return approval
         case ApprovalAnswered():
@@ -186,11 +217,12 @@ def step(approval: Approval, event: Event, by: str) -> Approval:
                 option=event.option,
                 by=by,
                 comment=event.comment,
-                waited=approval.status is not Status.DETACHED,
+                waited=approval.waited_for,
                 shown=(),
+                waiting=(),
             )
         case ApprovalClosed() | ApprovalDetached():
-            return replace(approval, status=status, why=event.why, shown=())
+            return replace(approval, status=status, why=event.why, shown=(), waiting=(), until=0)
         case _:
             return replace(approval, status=status)
 
@@ -216,8 +248,13 @@ def answer(
         raise NotOpen(f"there is no approval {approval_id[:80]!r} in this session")
     if not approval.open:
         raise NotOpen(f"approval {approval_id!r} is already {approval.settled()}")
-    if now_ms >= approval.asked.expires:
-        raise NotOpen(f"approval {approval_id!r} has expired")
+    if now_ms >= approval.ends:
+        how = (
+            "is over: its agent went away and did not come back"
+            if approval.until
+            else "has expired"
+        )
+        raise NotOpen(f"approval {approval_id!r} {how}")
     chosen = [one for one in approval.asked.options if one.id == option]
     if not chosen:
         offered = ", ".join(one.id for one in approval.asked.options)
@@ -241,7 +278,7 @@ def delivered(
     if approval is None:
         raise NotOpen(f"there is no approval {approval_id[:80]!r} in this session")
     client = client or via
-    known = not approval.waited_for or client in approval.shown
+    known = not approval.asking or client in approval.shown
     return [] if known else [ApprovalDelivered(approval_id, via, client)]
 
 
@@ -254,7 +291,7 @@ def left(
     no step waits, it stays open for whoever comes later.
     """
     approval = approvals.get(approval_id)
-    if approval is None or not approval.waited_for:
+    if approval is None or not approval.asking:
         return []
     why: Literal["dismissed", "gone"] = "dismissed" if reject else "gone"
     events: list[Event] = [ClientLeft(approval_id, client, why)] if client in approval.shown else []
@@ -308,17 +345,22 @@ def replaced(approvals: Mapping[str, Approval], asked: ApprovalAsked) -> list[Ev
 
 
 def joinable(approvals: Mapping[str, Approval], asked: ApprovalAsked, now_ms: int) -> str | None:
-    """Find an open question that asks the same for the same lane and is still waited for."""
+    """Find a question that asks the same for the same lane: a plan for which another step waits, or either
+    kind whose client went away and comes back with the same request, also if it was answered meanwhile.
+    """
     for one in approvals.values():
-        same = (
-            one.asked.purpose == asked.purpose == "exit"
-            and one.asked.lane == asked.lane
-            and one.asked.text == asked.text
-            and one.asked.options == asked.options
-        )
-        if same and one.waited_for and now_ms < one.asked.expires:
+        if now_ms >= one.ends or not _same(one.asked, asked):
+            continue
+        back = one.until > 0 and (asked.purpose == "exit" or one.asked.place == asked.place)
+        if back or (asked.purpose == "exit" and one.waited_for):
             return one.asked.id
     return None
+
+
+def _same(one: ApprovalAsked, other: ApprovalAsked) -> bool:
+    return (one.purpose, one.lane, one.tool, one.text, one.options) == (
+        other.purpose, other.lane, other.tool, other.text, other.options,
+    )  # fmt: skip
 
 
 def moved_on(approvals: Mapping[str, Approval], lane: str | None, place: str) -> tuple[str, ...]:
@@ -345,7 +387,7 @@ def abandoned(
     must not take away a question that a person reads. A step that was killed leaves its question behind,
     which nobody can have waited for longer than the longest wait.
     """
-    longest = 1000 * max(waits.streamed, waits.whole)
+    longest = 1000 * waits.longest
     found = (approvals[one] for one in ids if one in approvals)
     return [
         ApprovalClosed(one.asked.id, "abandoned")
@@ -355,11 +397,11 @@ def abandoned(
 
 
 def remember(approvals: Mapping[str, Approval]) -> dict[str, Approval]:
-    """Keep open approvals whole, and the last settled ones without their text."""
+    """Keep approvals whole that are open or not yet heard of, and the last settled ones without text."""
     settled = [one for one in approvals.values() if not one.open][-KEPT_SETTLED:]
     kept = {one.asked.id for one in settled}
     return {
-        name: one if one.open else replace(one, asked=replace(one.asked, text=""))
+        name: one if one.open or one.until else replace(one, asked=replace(one.asked, text=""))
         for name, one in approvals.items()
         if one.open or name in kept
     }

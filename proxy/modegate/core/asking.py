@@ -10,8 +10,9 @@ from typing import Any, Literal
 from modegate.core import headers, keeping, notices, transcript
 from modegate.core.approvals import moved_on
 from modegate.core.assemble import assemble
+from modegate.core.coming_back import away, returned
 from modegate.core.dialects.base import ChoiceRead, Dialect, Refused
-from modegate.core.effects import Abandon, Append, CallUpstream, Effect, Headers
+from modegate.core.effects import Abandon, Append, CallUpstream, Effect, Headers, KeepOpen
 from modegate.core.errors import BadRequest
 from modegate.core.events import AnswerMapped, HistoryRefused, NoticeGiven, TurnWithheld
 from modegate.core.forms import MAX_MODEL, Form, Manner
@@ -307,6 +308,14 @@ class Asking:
         lane = None if _begins_compacted(self._request) else self.lane
         ids = moved_on(asked, lane, self.end)
         return [Abandon(ids)] if ids else []
+
+    def came_back(self, standing: Standing) -> list[Effect]:
+        """Keep the questions that the same request asked before its client went away."""
+        asked = standing.state.approvals
+        if not any(away(one) for one in asked.values()):
+            return []
+        ids = returned(asked, self.lane, self.end)
+        return [KeepOpen(ids)] if ids else []
 
     def counted(self, standing: Standing) -> list[Effect]:
         """Send what the model would be shown, so that it is counted; nothing is logged of it.

@@ -6,7 +6,7 @@
 | `ReadBlobs` | `Exchange.blobs` |
 | `ReadState` | `Exchange.state` |
 | `AskPerson` | `Exchange.approval` |
-| `Abandon` | nothing |
+| `Abandon`, `KeepOpen` | nothing |
 | `CallUpstream` | `Exchange.upstream_head`, `upstream_data`, `upstream_end` |
 | `StopUpstream` | nothing; the rest of the upstream's answer is not wanted |
 | `SendHead`, `SendBytes` | nothing |
@@ -73,6 +73,13 @@ class Abandon:
 
 
 @dataclass(frozen=True, slots=True)
+class KeepOpen:
+    """Keep these questions open: the client that went away has come back with the same request."""
+
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CallUpstream:
     """Send one hop's request."""
 
@@ -130,6 +137,7 @@ Effect = (
     | ReadState
     | AskPerson
     | Abandon
+    | KeepOpen
     | CallUpstream
     | StopUpstream
     | SendHead

@@ -204,6 +204,24 @@ class ApprovalDetached:
 
 
 @dataclass(frozen=True, slots=True)
+class ApprovalJoined:
+    """`approval/joined`: another step asks the same, and waits for the answer too."""
+
+    id: str
+    step: StepId
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalDropped:
+    """`approval/dropped`: a step no longer waits, as its client has gone; others may, or come back."""
+
+    id: str
+    step: StepId
+    until: int
+    """Milliseconds since the epoch: the question is over then, unless a step waits for it again."""
+
+
+@dataclass(frozen=True, slots=True)
 class ApprovalAnswered:
     """`approval/answered`: a person's answer; the first in the log wins."""
 
@@ -268,6 +286,8 @@ Event = (
     | ApprovalDelivered
     | ClientLeft
     | ApprovalDetached
+    | ApprovalJoined
+    | ApprovalDropped
     | ApprovalAnswered
     | ApprovalClosed
     | NoticeGiven
@@ -287,6 +307,8 @@ TYPES: dict[str, type[Any]] = {
     "approval/delivered": ApprovalDelivered,
     "client/left": ClientLeft,
     "approval/detached": ApprovalDetached,
+    "approval/joined": ApprovalJoined,
+    "approval/dropped": ApprovalDropped,
     "approval/answered": ApprovalAnswered,
     "approval/closed": ApprovalClosed,
     "notice/given": NoticeGiven,

@@ -98,7 +98,8 @@ class Exchange(Ending):
                 return self._mending.sending(lambda: self._asking.untouched(self._standing))
             self._ready()
             told: list[Effect] = [] if self._asking.declares_tools else [Count("no_tools")]
-            return [*told, *self._asking.moved_on(self._standing), *self._call(self._standing)]
+            told += self._asking.moved_on(self._standing) + self._asking.came_back(self._standing)
+            return [*told, *self._call(self._standing)]
         except ModegateError as error:
             return self._fail(error)
 

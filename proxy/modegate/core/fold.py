@@ -21,6 +21,8 @@ from modegate.core.events import (
     ApprovalClosed,
     ApprovalDelivered,
     ApprovalDetached,
+    ApprovalDropped,
+    ApprovalJoined,
     CallJudged,
     ClientLeft,
     Event,
@@ -107,6 +109,9 @@ def _mode_set(state: State, record: Record, event: ModeSet) -> State:
     closing = [one.asked.id for one in state.approvals.values() if one.status.open]
     for name in closing:
         state = _settle(state, record, ApprovalClosed(name, "superseded"))
+    # Nor is an answer from before the change heard by a step that comes back after it.
+    heard = {name: replace(one, until=0) for name, one in state.approvals.items()}
+    state = replace(state, approvals=approvals.remember(heard))
     left = dict(state.left)
     if state.mode not in (DEFAULT_MODE, event.mode):
         left[state.mode] = record.at
@@ -159,7 +164,7 @@ def _mapped(state: State, _record: Record, event: AnswerMapped) -> State:
 def _asked(state: State, record: Record, event: ApprovalAsked) -> State:
     if event.id in state.approvals:
         return state
-    asked = approvals.Approval(event, asked_at=record.at)
+    asked = approvals.opened(event, record.at)
     return replace(state, approvals=approvals.remember({**state.approvals, event.id: asked}))
 
 
@@ -214,6 +219,8 @@ TRANSITIONS: dict[type[Any], Callable[[State, Record, Any], State]] = {
     ApprovalDelivered: _settle,
     ClientLeft: _settle,
     ApprovalDetached: _settle,
+    ApprovalJoined: _settle,
+    ApprovalDropped: _settle,
     ApprovalAnswered: _settle,
     ApprovalClosed: _settle,
     NoticeGiven: _notice,

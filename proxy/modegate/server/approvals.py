@@ -14,17 +14,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from modegate.core import approvals as core
+from modegate.core import coming_back
 from modegate.core.approvals import WAITS, Approval, Status, Waits
-from modegate.core.errors import Conflict, LogUnavailable, NotOpen, SessionUnreadable
+from modegate.core.errors import Conflict, LogUnavailable, ModegateError, NotOpen, SessionUnreadable
 from modegate.core.events import (
     ApprovalAsked,
     ApprovalClosed,
     ApprovalDetached,
+    ApprovalJoined,
     Entry,
     Event,
 )
 from modegate.core.fold import State
-from modegate.core.ids import ModeId, Seq, SessionKey, Tenant
+from modegate.core.ids import ModeId, Seq, SessionKey, StepId, Tenant
 from modegate.server.clock import Clock
 from modegate.server.eventlog import EventLog
 from modegate.server.folds import Folds
@@ -51,7 +53,8 @@ class Pending:
 class _Wait:
     """One step's wait for an answer; in seconds of the clock."""
 
-    def __init__(self, streamed: bool, draining: asyncio.Event, now: float) -> None:
+    def __init__(self, step: StepId, streamed: bool, draining: asyncio.Event, now: float) -> None:
+        self.step = step
         self.streamed = streamed
         self.draining = draining
         self.now = self._began = self._alone = now
@@ -91,6 +94,9 @@ class Approvals:
         self._clock = clock
         self._waits = waits
         self._look_s = look
+        self._away: dict[SessionKey, int] = {}
+        """When the next question of a session is over for which nobody came back, as far as known here."""
+        self._went = asyncio.Event()
 
     async def ask(
         self, key: SessionKey, asked: ApprovalAsked, *, mode_seq: Seq | None = None
@@ -106,35 +112,40 @@ class Approvals:
 
         def decide(state: State) -> Sequence[Event]:
             joins = core.joinable(state.approvals, asked, self._clock.now_ms())
+            if joins is not None:
+                return [ApprovalJoined(joins, asked.step)]
             stale = mode_seq is not None and state.mode_seq != mode_seq
-            return () if joins or stale else [*core.replaced(state.approvals, asked), asked]
+            return () if stale else [*core.replaced(state.approvals, asked), asked]
 
         state, events = await self._append(key, "gate", decide)
-        if events:
-            return Approval(asked, asked_at=self._clock.now_ms())
-        joined = core.joinable(state.approvals, asked, self._clock.now_ms())
-        if joined is None:
-            return Approval(asked, Status.CLOSED, why="superseded")
-        return state.approvals[joined]
+        match events:
+            case [ApprovalJoined() as joined]:
+                return core.step(state.approvals[joined.id], joined, "gate")
+            case []:
+                return Approval(asked, Status.CLOSED, why="superseded")
+            case _:
+                return core.opened(asked, self._clock.now_ms())
 
     async def wait(
         self,
         key: SessionKey,
         approval_id: str,
         *,
+        step: StepId,
         streamed: bool,
         draining: asyncio.Event,
     ) -> Approval:
         """Wait until a question is settled or its step must go on; give it as the log then has it.
 
-        It is detached if nobody is there, in time, or at a shutdown (`draining`); an answer that was in
-        the log first wins. A caller that is cancelled calls `abandon`.
+        It is detached if nobody is there, in time, or at a shutdown (`draining`), but for this step alone if
+        others wait for it too; an answer that was in the log first wins. A caller that is cancelled calls
+        `leave`.
 
         Raises:
             LogUnavailable: the log was still gone when the wait was over.
         """
         with self._under_way.wake(key) as woken:
-            wait = _Wait(streamed, draining, self._clock.monotonic())
+            wait = _Wait(step, streamed, draining, self._clock.monotonic())
             known = await self.look(key, approval_id)
             while known.waited_for:
                 now = wait.goes_on(known, self._clock.monotonic())
@@ -145,8 +156,7 @@ class Approvals:
                     wait.goes_on(known, now)
                     if not known.waited_for or (over := self._over(known, wait)) is None:
                         continue
-                    await self._settle(key, over)
-                    return await self.look(key, approval_id)
+                    return await self._give_up(key, over, step)
                 await self._pause(known, wait, woken)
                 # While the log is gone nothing can be answered: it is asked again until the wait is over.
                 with suppress(LogUnavailable):
@@ -154,7 +164,7 @@ class Approvals:
             return known
 
     def _over(self, approval: Approval, wait: _Wait) -> ApprovalClosed | ApprovalDetached | None:
-        if self._clock.now_ms() >= approval.asked.expires:
+        if self._clock.now_ms() >= approval.ends:
             return ApprovalClosed(approval.asked.id, "expired")
         why = core.due(
             approval,
@@ -165,32 +175,85 @@ class Approvals:
         )
         return None if why is None else ApprovalDetached(approval.asked.id, why)
 
+    async def _give_up(
+        self, key: SessionKey, over: ApprovalClosed | ApprovalDetached, step: StepId
+    ) -> Approval:
+        """End a question whose time is over, or, where others wait for it too, this step's part in it."""
+
+        def decide(state: State) -> Sequence[Event]:
+            one = state.approvals.get(over.id)
+            if one is None or not one.waited_for:
+                return ()
+            alone = not set(one.waiting) - {step} or isinstance(over, ApprovalClosed)
+            return [over] if alone else coming_back.dropped({over.id: one}, step, (), one.ends)
+
+        state, _ = await self._append(key, "gate", decide)
+        known = state.approvals.get(over.id)
+        return core.step(known, over, "gate") if known else await self.look(key, over.id)
+
     async def _pause(self, known: Approval, wait: _Wait, woken: asyncio.Event) -> None:
         """Wait for news, but not for longer than until something is due."""
         due = core.next_due(known, *wait.waited, streamed=wait.streamed, waits=self._waits())
-        expires = (known.asked.expires - self._clock.now_ms()) / 1000
+        expires = (known.ends - self._clock.now_ms()) / 1000
         with suppress(TimeoutError):
             async with asyncio.timeout(min(self._look_s, due, expires)):
                 await woken.wait()
         woken.clear()
 
-    async def abandon(self, key: SessionKey, approval_id: str) -> None:
-        """Close a question whose client is gone, if it is still open; an answer that came first stays."""
-        await self._settle(key, ApprovalClosed(approval_id, "abandoned"))
+    async def leave(self, key: SessionKey, step: StepId, kept: Collection[str] = ()) -> None:
+        """Let a step wait for nothing any more: its client is gone, or it is over.
+
+        What nobody else waits for is over after a short while, unless the same request comes back; so are
+        questions that the step `kept` and did not come to.
+        """
+        until = self._clock.now_ms() + int(1000 * self._waits().back)
+
+        def decide(state: State) -> Sequence[Event]:
+            return coming_back.dropped(state.approvals, step, kept, until)
+
+        _, events = await self._append(key, "gate", decide)
+        if events:
+            self._away[key] = min(until, self._away.get(key, until))
+            self._went.set()
+
+    async def keep(self, key: SessionKey, step: StepId, ids: Collection[str]) -> None:
+        """Keep questions open while a step is under way whose request is the one that they came of."""
+        now = self._clock.now_ms()
+
+        def decide(state: State) -> Sequence[Event]:
+            until = now + int(1000 * self._waits().longest)
+            return coming_back.kept(state.approvals, step, ids, now, until)
+
+        await self._append(key, "gate", decide)
+
+    async def run(self) -> None:
+        """Close what nobody came back for when its time is over, so that people's dialogs are withdrawn.
+
+        Where this process is gone by then nobody does, but then it cannot be answered any more either.
+        """
+        while True:
+            self._went.clear()
+            due = min(self._away.values(), default=None)
+            left = None if due is None else max(0.0, (due - self._clock.now_ms()) / 1000)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._went.wait()
+            now = self._clock.now_ms()
+            for key in [key for key, until in self._away.items() if until <= now]:
+                del self._away[key]
+                with suppress(ModegateError):
+                    state, _ = await self._append(key, "gate", self._not_back)
+                    if (later := coming_back.next_over(state.approvals, now)) is not None:
+                        self._away[key] = later
+
+    def _not_back(self, state: State) -> Sequence[Event]:
+        return coming_back.over(state.approvals, self._clock.now_ms())
 
     async def moved_on(self, key: SessionKey, ids: Collection[str]) -> None:
         """Close those of some questions that nobody waits for: the agent's user has said something else."""
 
         def decide(state: State) -> Sequence[Event]:
             return core.abandoned(state.approvals, ids, self._clock.now_ms(), self._waits())
-
-        await self._append(key, "gate", decide)
-
-    async def _settle(self, key: SessionKey, event: ApprovalClosed | ApprovalDetached) -> None:
-        def decide(state: State) -> Sequence[Event]:
-            one = state.approvals.get(event.id)
-            changes = one is not None and core.step(one, event, "gate") != one
-            return [event] if changes else ()
 
         await self._append(key, "gate", decide)
 
@@ -299,7 +362,7 @@ class Approvals:
         return [
             Pending(key, one)
             for one in sorted(state.approvals.values(), key=lambda one: one.asked_at)
-            if one.open and now < one.asked.expires
+            if one.open and now < one.ends
         ]
 
     async def sessions(self, tenant: Tenant) -> list[SessionKey]:

@@ -51,7 +51,7 @@ class Follower:
         expired = (
             key
             for key, ones in self._shown.items()
-            if any(now >= one.asked.expires for one in ones.values())
+            if any(now >= one.ends for one in ones.values())
         )
         return dict.fromkeys((*keys, *expired))
 
@@ -76,5 +76,6 @@ class Follower:
             found = await self._approvals.look(key, last.asked.id)
             if not found.open:
                 return found
-        why = "expired" if self._clock.now_ms() >= last.asked.expires else "unreadable"
+        gone = "abandoned" if last.until else "expired"
+        why = gone if self._clock.now_ms() >= last.ends else "unreadable"
         return replace(last, status=Status.CLOSED, why=why)

@@ -196,6 +196,7 @@ async def compose(
         jobs = (
             Job("the policy watcher", policies.watch),
             Job("the watcher of answers under way", under_way.run),
+            Job("the questions that nobody comes back for", approvals.run),
             Job("the recorder", recorder.run, recorder.stop),
             Job("the upstreams", upstreams.tidy),
             *(extension.jobs if extension else ()),

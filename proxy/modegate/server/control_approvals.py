@@ -244,7 +244,7 @@ def shown(pending: Pending) -> dict[str, Any]:
             for option in asked.options
         ],
         "askedAt": approval.asked_at,
-        "expires": asked.expires,
+        "expires": approval.ends,
     }
 
 

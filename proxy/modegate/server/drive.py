@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from modegate.core.effects import (
     Count,
     Effect,
     Finish,
+    KeepOpen,
     Learned,
     ReadBlobs,
     ReadState,
@@ -30,7 +32,7 @@ from modegate.core.effects import (
 from modegate.core.errors import ModegateError, UpstreamFailed
 from modegate.core.events import CallJudged, Entry, Event
 from modegate.core.exchange import Exchange
-from modegate.core.ids import SessionKey
+from modegate.core.ids import SessionKey, StepId
 from modegate.core.standing import Standing
 from modegate.server.alive import KEEPALIVE_S, Alive
 from modegate.server.approvals import Approvals
@@ -46,6 +48,8 @@ from modegate.server.thinking import Given, Thinking
 from modegate.server.under_way import Look
 from modegate.server.upstream import UpstreamAnswer, UpstreamRequest
 from modegate.server.upstreams import Picked
+
+logger = logging.getLogger(__name__)
 
 KEEP_BLOBS_MS = 30 * 24 * 60 * 60 * 1000
 """How long withheld exchanges can be put back: a month, longer than agents resume a session."""
@@ -108,6 +112,10 @@ class Drive:
         self._begun = False
         """The client has the head of its answer."""
         self._alive = Alive(outside.send, outside.clock, exchange.keepalive, outside.keepalive)
+        self._asked = False
+        """It has asked a person, or keeps what another step has asked."""
+        self._kept: tuple[str, ...] = ()
+        """Questions that it keeps open, as its request may come to them again."""
         self._outcome: str | None = None
 
     async def run(self, standing: Standing) -> str:
@@ -138,7 +146,18 @@ class Drive:
         finally:
             self._alive.end()
             await self._stop()
+            if self._asked:
+                await asyncio.shield(self._leave())
         return self._outcome or "failed"
+
+    async def _leave(self) -> None:
+        out = self._out
+        try:
+            await out.approvals.leave(out.key, StepId(out.report.step), self._kept)
+        except ModegateError as error:
+            logger.warning(
+                "step %s still counts as waiting for a person: %s", out.report.step, error
+            )
 
     async def fail(self, error: ModegateError) -> None:
         """End the step with an error of our own."""
@@ -233,6 +252,10 @@ class Drive:
                     await self._out.log.put_blob(self._out.key, ref, body, KEEP_BLOBS_MS)
             case Abandon():
                 await self._out.approvals.moved_on(self._out.key, effect.ids)
+            case KeepOpen():
+                self._asked, self._kept = True, effect.ids
+                step = StepId(self._out.report.step)
+                await self._out.approvals.keep(self._out.key, step, effect.ids)
             case StopUpstream():
                 await self._stop()
             case SendHead():
@@ -277,21 +300,20 @@ class Drive:
         return self._exchange.upstream_head(self._answer.status, self._answer.headers)
 
     async def _ask(self, effect: AskPerson) -> list[Effect]:
-        """Ask a person and wait; a client that goes away takes its question with it."""
+        """Ask a person and wait; whatever ends the wait, `leave` follows."""
         out = self._out
         asked = replace(effect.asked, expires=out.clock.now_ms() + EXPIRES_MS)
-        name = asked.id
-        try:
-            approval = await out.approvals.ask(out.key, asked, mode_seq=effect.mode_seq)
-            name = approval.asked.id
-            if approval.waited_for:
-                with out.report.elsewhere(), self._alive.waiting():
-                    approval = await out.approvals.wait(
-                        out.key, name, streamed=effect.streamed, draining=out.draining
-                    )
-        except asyncio.CancelledError:
-            await asyncio.shield(out.approvals.abandon(out.key, name))
-            raise
+        self._asked = True
+        approval = await out.approvals.ask(out.key, asked, mode_seq=effect.mode_seq)
+        if approval.waited_for:
+            with out.report.elsewhere(), self._alive.waiting():
+                approval = await out.approvals.wait(
+                    out.key,
+                    approval.asked.id,
+                    step=asked.step,
+                    streamed=effect.streamed,
+                    draining=out.draining,
+                )
         out.metrics.approvals.labels(_outcome(approval)).inc()
         return await self._decide(self._exchange.approval, approval, await out.look())
 

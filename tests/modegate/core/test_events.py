@@ -21,6 +21,8 @@ from modegate.core.events import (
     ApprovalClosed,
     ApprovalDelivered,
     ApprovalDetached,
+    ApprovalDropped,
+    ApprovalJoined,
     CallJudged,
     ClientLeft,
     Entry,
@@ -181,6 +183,11 @@ EXAMPLES: dict[str, tuple[Event, dict[str, Any]]] = {
         {"id": "a", "client": "cli:1", "why": "gone"},
     ),
     "approval/detached": (ApprovalDetached("a", "nobody"), {"id": "a", "why": "nobody"}),
+    "approval/joined": (ApprovalJoined("a", StepId("t")), {"id": "a", "step": "t"}),
+    "approval/dropped": (
+        ApprovalDropped("a", StepId("t"), 61_000),
+        {"id": "a", "step": "t", "until": 61_000},
+    ),
     "approval/answered": (
         ApprovalAnswered("a", "reject", "too long"),
         {"id": "a", "option": "reject", "comment": "too long"},
@@ -254,6 +261,8 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.builds(ApprovalDelivered, TEXT, TEXT, TEXT),
     st.builds(ClientLeft, TEXT, TEXT, st.sampled_from(["dismissed", "gone"])),
     st.builds(ApprovalDetached, TEXT, st.sampled_from(["nobody", "timeout", "shutdown"])),
+    st.builds(ApprovalJoined, TEXT, TEXT),
+    st.builds(ApprovalDropped, TEXT, TEXT, NUMBERS),
     st.builds(ApprovalAnswered, TEXT, TEXT, TEXT),
     st.builds(ApprovalClosed, TEXT, st.sampled_from(["expired", "superseded", "abandoned"])),
     st.builds(

@@ -208,8 +208,8 @@ def test_b010_an_exit_says_nothing_by_notice() -> None:
     assert not [event for event in session.events if isinstance(event, NoticeGiven)]
 
 
-def test_b083_a_notice_behind_results_is_a_message_of_its_own() -> None:
-    """Nothing stands between a call and its results."""
+def test_n007_b083_a_notice_stands_in_a_result() -> None:
+    """Nothing stands between a call and its results, and no message of the user behind them."""
     session = Session(rules=RULES)
     session.step(ASKED, [said()])
     session.set_mode("default")
@@ -219,7 +219,7 @@ def test_b083_a_notice_behind_results_is_a_message_of_its_own() -> None:
         {"role": "tool", "tool_call_id": "c0", "content": "x"},
     ]
     sent = session.step({**ASKED, "messages": history}, [said()]).upstream["messages"]
-    assert [one["role"] for one in sent] == ["user", "assistant", "tool", "user"]
+    assert [one["role"] for one in sent] == ["user", "assistant", "tool"]
     assert "[modegate]" in sent[-1]["content"]
 
 

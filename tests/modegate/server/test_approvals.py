@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from modegate.core.approvals import Approval, Status, Waits
+from modegate.core.approvals import Approval, Status, Waits, opened
 from modegate.core.errors import (
     BadOption,
     Conflict,
@@ -57,6 +57,7 @@ from support.stores import Store, entry, key_of, mode_set, replica
 
 S = key_of("s")
 NOT_DRAINING = asyncio.Event
+STEP = StepId("s")
 
 
 class Time(SystemClock):
@@ -92,11 +93,12 @@ class Replica:
         self,
         name: str = "a",
         *,
+        step: StepId = STEP,
         streamed: bool = True,
         draining: asyncio.Event | None = None,
     ) -> Approval:
         return await self.approvals.wait(
-            S, name, streamed=streamed, draining=draining or asyncio.Event()
+            S, name, step=step, streamed=streamed, draining=draining or asyncio.Event()
         )
 
     async def answer(self, option: str = "approve", name: str = "a", comment: str = "") -> Approval:
@@ -149,7 +151,7 @@ def call(name: str = "a") -> ApprovalAsked:
 
 async def test_a_question_is_in_the_log_before_anyone_waits(one: Replica) -> None:
     asked = await in_plan(one)
-    assert (await state_of(one.log)).approvals["a"] == Approval(asked, asked_at=1_000_000)
+    assert (await state_of(one.log)).approvals["a"] == opened(asked, 1_000_000)
 
 
 async def test_the_same_plan_joins_from_another_replica(one: Replica, two: Replica) -> None:
@@ -361,7 +363,7 @@ async def test_without_anybody_there_it_goes_on_and_stays_open(one: Replica, two
     assert (await state_of(one.log)).mode == DEFAULT_MODE
 
 
-@pytest.mark.parametrize(("streamed", "limit"), [(True, 600.0), (False, 60.0)])
+@pytest.mark.parametrize(("streamed", "limit"), [(True, 3600.0), (False, 60.0)])
 async def test_who_was_shown_it_is_waited_for(
     one: Replica, two: Replica, streamed: bool, limit: float
 ) -> None:
@@ -512,11 +514,12 @@ async def test_b007_a_client_that_goes_approves_nothing(one: Replica, two: Repli
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.02):
             await one.wait()
-    await one.approvals.abandon(S, "a")
-    await one.approvals.abandon(S, "a")
-    await one.approvals.abandon(S, "never asked")
-    assert (await types(one.log)).count("ApprovalClosed") == 1
-    with pytest.raises(NotOpen, match="closed: abandoned"):
+    await one.approvals.leave(S, STEP)
+    await one.approvals.leave(S, STEP)
+    await one.approvals.leave(S, StepId("another"))
+    assert (await types(one.log)).count("ApprovalDropped") == 1
+    one.clock.seconds = two.clock.seconds = one.clock.seconds + 61.0
+    with pytest.raises(NotOpen, match="went away and did not come back"):
         await two.answer()
     assert (await state_of(one.log)).mode == PLAN
 
@@ -524,9 +527,97 @@ async def test_b007_a_client_that_goes_approves_nothing(one: Replica, two: Repli
 async def test_a_client_that_goes_takes_no_answer_back(one: Replica, two: Replica) -> None:
     await in_plan(one)
     await two.answer()
-    await one.approvals.abandon(S, "a")
+    await one.approvals.leave(S, STEP)
     state = await state_of(one.log)
     assert (state.mode, state.approvals["a"].approved) == (DEFAULT_MODE, True)
+
+
+OTHER = StepId("t")
+
+
+async def test_r1_a_step_of_another_process_joins_the_question_and_hears_its_answer(
+    one: Replica, two: Replica
+) -> None:
+    """The client dropped its request and sent it again, which came to another process."""
+    asked = await in_plan(one)
+    await one.approvals.delivered(S, "a", "acp")
+    await one.approvals.leave(S, STEP)
+    assert (await two.approvals.of(S))[0].approval.shown == ("acp",)
+    joined = await two.approvals.ask(S, replace(asked, id="b", step=OTHER))
+    assert (joined.asked.id, joined.waiting, joined.shown) == ("a", (OTHER,), ("acp",))
+    async with asyncio.TaskGroup() as group:
+        waiting = group.create_task(two.wait(step=OTHER))
+        await one.answer()
+    assert waiting.result().approved
+    assert (await types(one.log)).count("ApprovalAsked") == 1
+
+
+async def test_r1_of_two_steps_the_one_that_stays_keeps_the_question(
+    one: Replica, two: Replica
+) -> None:
+    asked = await in_plan(one)
+    await two.approvals.ask(S, replace(asked, id="b", step=OTHER))
+    async with asyncio.TaskGroup() as group:
+        waiting = group.create_task(two.wait(step=OTHER))
+        await two.approvals.delivered(S, "a", "cli")
+        await one.approvals.leave(S, STEP)
+        one.clock.seconds += 100.0
+        two.clock.seconds += 100.0
+        await one.answer()
+    assert waiting.result().approved
+    assert waiting.result().waited
+
+
+async def test_r1_of_two_steps_one_whose_time_is_over_goes_on_alone(
+    one: Replica, two: Replica
+) -> None:
+    """A request that is not streamed beside one that is."""
+    asked = await in_plan(one)
+    await two.approvals.ask(S, replace(asked, id="b", step=OTHER))
+    await two.approvals.delivered(S, "a", "cli")
+    async with asyncio.TaskGroup() as group:
+        waiting = group.create_task(two.wait(step=OTHER))
+        one.clock.tick = 61.0
+        gone = await one.wait(streamed=False)
+        assert (gone.status, gone.why) == (Status.DETACHED, "timeout")
+        one.clock.tick = 0.0
+        assert (await two.approvals.of(S))[0].approval.waiting == (OTHER,)
+        await two.answer()
+    assert waiting.result().approved
+
+
+async def test_r1_what_nobody_comes_back_for_is_closed_in_time(store: Store) -> None:
+    """By the process that the client left, so that dialogs are withdrawn; a step that came back keeps it."""
+    clock = SystemClock()
+    log = store.open()
+    under_way = UnderWay(log)
+    folds = Folds(log, clock)
+    folds.on_append.append(under_way.changed)
+    waits = Waits(nobody=NEVER, streamed=NEVER, whole=NEVER, back=0.05)
+    approvals = Approvals(folds, log, clock, waits=lambda: waits, under_way=under_way)
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
+        closing = group.create_task(approvals.run())
+        await log.append(S, [mode_set("plan")])
+        with under_way.wake(S) as woken:
+            await approvals.ask(S, plan())
+            await approvals.leave(S, STEP)
+            await approvals.keep(S, OTHER, ["a"])
+            await approvals.leave(S, OTHER, ["a"])
+            while (found := await approvals.look(S, "a")).open:
+                await woken.wait()
+                woken.clear()
+        closing.cancel()
+    assert (found.status, found.why) == (Status.CLOSED, "abandoned")
+    assert (await types(log)).count("ApprovalClosed") == 1
+
+
+async def test_r1_a_question_that_was_kept_stays_as_long_as_its_step(one: Replica) -> None:
+    await in_plan(one)
+    await one.approvals.leave(S, STEP)
+    await one.approvals.keep(S, OTHER, ["a"])
+    one.clock.seconds += 500.0
+    await one.answer()
+    assert (await state_of(one.log)).mode == DEFAULT_MODE
 
 
 # What is open.
@@ -714,7 +805,9 @@ async def test_h26_a_waiting_step_is_woken_and_looks_at_nothing_meanwhile(
         await approvals.ask(S, plan())
         over = asyncio.Event()
         async with asyncio.TaskGroup() as group:
-            waiting = group.create_task(approvals.wait(S, "a", streamed=True, draining=over))
+            waiting = group.create_task(
+                approvals.wait(S, "a", step=STEP, streamed=True, draining=over)
+            )
             await two.approvals.delivered(S, "a", "watch")
             assert (await folds.state(S)).approvals["a"].shown
             reads = folds.feed_reads
@@ -733,7 +826,7 @@ async def test_h26_what_this_process_appends_wakes_at_once(store: Store) -> None
         await approvals.ask(S, plan())
         async with asyncio.TaskGroup() as group:
             waiting = group.create_task(
-                approvals.wait(S, "a", streamed=True, draining=asyncio.Event())
+                approvals.wait(S, "a", step=STEP, streamed=True, draining=asyncio.Event())
             )
             await approvals.answer(S, "a", "approve", by="person:cli", modes={PLAN})
             assert (await waiting).approved
@@ -746,7 +839,9 @@ async def test_h26_the_end_of_the_process_wakes_all(store: Store) -> None:
         await approvals.ask(S, plan())
         draining = asyncio.Event()
         async with asyncio.TaskGroup() as group:
-            waiting = group.create_task(approvals.wait(S, "a", streamed=True, draining=draining))
+            waiting = group.create_task(
+                approvals.wait(S, "a", step=STEP, streamed=True, draining=draining)
+            )
             await asyncio.sleep(0)
             draining.set()
             under_way.wake_all()
