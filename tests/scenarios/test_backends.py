@@ -130,8 +130,15 @@ class Conversation:
             assert not any("[modegate]" in one.text for one in history if one.kind == "says")
             thoughts = [one.text for one in history if one.kind == "thinks"]
             assert set(thoughts) <= set(self.seen.said), "reasoning that nobody said"
+            self.thoughtful(body)
             if any("PLAN-SECTION" in one.text for one in history if one.kind == "system"):
                 assert "write" not in offered(self.agent.entry.api, body)
+
+    def thoughtful(self, body: Json) -> None:
+        """Each answer has what the agent sends back of its own, also those that it never saw."""
+        for message in body.get("messages", ()):
+            if message["role"] == "assistant":
+                assert set(self.agent.entry.sends_back) <= message.keys()
 
 
 def plain(heard: Heard) -> tuple[str, list[tuple[str, str]]]:
