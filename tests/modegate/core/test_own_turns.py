@@ -272,6 +272,21 @@ def test_a_client_of_a_whole_answer_is_told_all_thoughts(last: Json, content: Js
     assert thoughts == ["Hm.", last.get("reasoning_content") or ""]
 
 
+@pytest.mark.parametrize("all_so_far", [False, True], ids=["pieces", "all so far"])
+def test_many_small_pieces_are_kept_as_what_they_say(all_so_far: bool) -> None:
+    """And not as the JSON that they come in, of which there is ten times as much."""
+    words = [f"{number} " for number in range(9_000)]
+    ends = [words[at : at + 500] for at in range(0, len(words), 500)]
+    said_: list[Json] = []
+    told = ""
+    for some in ends:
+        for word in ["".join(some)] if all_so_far else some:
+            told += word
+            said_.append({"reasoning_details": [part(told if all_so_far else word)]})
+    got = Session().step(ask(), [stream(*map(chunk, said_), call("write")), said()])
+    assert got.upstream["messages"][2]["reasoning_details"] == [part(told)]
+
+
 # Messages: thinking that bears no signature.
 
 

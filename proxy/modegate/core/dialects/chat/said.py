@@ -30,6 +30,9 @@ CALL = frozenset({"id", "type", "function", "custom"})
 
 _TEXTS = ("text", "summary", "data", "thinking")
 """Where a part of a list has its text."""
+_PART = 64
+"""Bytes that a part costs beside what it says."""
+_SPOKEN = ("text", "summary", "thinking")
 _PIECE = frozenset({"thought"})
 """What is said of one piece of an answer alone: that its text is a thought (Gemini)."""
 _SURE = 8
@@ -37,13 +40,61 @@ _SURE = 8
 
 
 @dataclass(slots=True)
+class _Part:
+    """A part of a list, put together from its pieces."""
+
+    fields: dict[str, Any] = field(default_factory=dict)
+    texts: dict[str, list[str]] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+    """Characters of each text."""
+
+    def take(self, piece: dict[str, Any]) -> int:
+        """Take a piece; give by how many bytes, or characters, it has grown."""
+        grown = 0
+        for key, value in piece.items():
+            if key in _TEXTS and isinstance(value, str):
+                self.fields.setdefault(key, "")
+                grown += self._say(key, value)
+            elif value is not None and not (value == "" and self.fields.get(key)):
+                grown += 0 if value == self.fields.get(key) else _size(value)
+                self.fields[key] = value
+        return grown
+
+    def _say(self, key: str, text: str) -> int:
+        said, size = self.texts.setdefault(key, []), self.sizes.get(key, 0)
+        if not text:
+            return 0
+        if _SURE < size < len(text) and text.startswith("".join(said)):
+            self.texts[key], self.sizes[key] = [text], len(text)
+            return len(text) - size
+        said.append(text)
+        self.sizes[key] = size + len(text)
+        return len(text)
+
+    def goes_on(self, piece: dict[str, Any]) -> bool:
+        """Tell whether a piece is one of this part."""
+        if piece.get("type") != self.fields.get("type"):
+            return False
+        if "index" in piece or "index" in self.fields:
+            return bool(piece.get("index") == self.fields.get("index"))
+        # A signature ends a part that has no number.
+        return not self.fields.get("signature") and any(key in piece for key in _SPOKEN)
+
+    def whole(self) -> dict[str, Any]:
+        """Give it as a whole answer has it."""
+        return self.fields | {key: "".join(said) for key, said in self.texts.items()}
+
+
+@dataclass(slots=True)
 class ChatRead(ChoiceRead):
     """What one choice of a hop has said so far."""
 
-    more: dict[str, Any] = field(default_factory=dict)
-    """What is no text of `LISTS` and `VALUES`, put together from its pieces."""
+    lists: dict[str, list[Any]] = field(default_factory=dict)
+    """Of `LISTS`: parts, and what is none as it came."""
+    values: dict[str, Any] = field(default_factory=dict)
+    """Of `VALUES`."""
     kept: int = 0
-    """Bytes of that."""
+    """Bytes of both."""
 
     @property
     def whole(self) -> bool:
@@ -54,22 +105,41 @@ class ChatRead(ChoiceRead):
         """Take what stands under a key of `LISTS` or `VALUES`, or a piece of it."""
         if value in (None, "", [], {}):
             return
-        self.kept += len(msgspec.json.encode(value))
         if self.kept > MAX_TEXT:
             return
-        if key in LISTS:
-            if isinstance(value, list):
-                parts = self.more.setdefault(key, [])
-                for part in value:
-                    _join(parts, part)
-        else:
-            merged = _merged(self.more.get(key), value)
-            self.more |= {key: merged} if merged else {}
+        if key not in LISTS:
+            self.kept += _size(value)
+            merged = _merged(self.values.get(key), value)
+            self.values |= {key: merged} if merged else {}
+        elif isinstance(value, list):
+            for piece in value:
+                self._join(self.lists.setdefault(key, []), piece)
+
+    def _join(self, parts: list[Any], piece: Any) -> None:
+        """Join a piece to the part that it goes on with, or begin another."""
+        if not isinstance(piece, dict):
+            self.kept += _size(piece)
+            parts.append(piece)
+            return
+        last = parts[-1] if parts else None
+        if not (isinstance(last, _Part) and last.goes_on(piece)):
+            last = _Part()
+            parts.append(last)
+            self.kept += _PART
+        self.kept += last.take(piece)
 
     def thoughts(self) -> dict[str, Any]:
         """Give the fields of the message, as they came."""
         texts = {key: self.text(key) for key in REASONING_KEYS if self.text(key)}
-        return texts | self.more
+        lists = {
+            key: [part.whole() if isinstance(part, _Part) else part for part in parts]
+            for key, parts in self.lists.items()
+        }
+        return texts | lists | self.values
+
+
+def _size(value: Any) -> int:
+    return len(msgspec.json.encode(value))
 
 
 def _merged(old: Any, new: Any) -> Any:
@@ -78,34 +148,6 @@ def _merged(old: Any, new: Any) -> Any:
     kept = old if isinstance(old, dict) else {}
     found = {key: _merged(kept.get(key), value) for key, value in new.items() if key not in _PIECE}
     return kept | {key: value for key, value in found.items() if value != {}}
-
-
-def _join(parts: list[Any], piece: Any) -> None:
-    """Join a piece to the part of a list that it goes on with, or begin another."""
-    last = parts[-1] if parts else None
-    if not (isinstance(piece, dict) and isinstance(last, dict) and _goes_on(last, piece)):
-        parts.append(piece)
-        return
-    joined = dict(last)
-    for key, value in piece.items():
-        old = joined.get(key)
-        if key in _TEXTS and isinstance(old, str) and isinstance(value, str):
-            again = len(old) > _SURE and value.startswith(old)
-            joined[key] = value if again else old + value
-        elif value is not None and not (value == "" and old):
-            joined[key] = value
-    parts[-1] = joined
-
-
-def _goes_on(last: dict[str, Any], piece: dict[str, Any]) -> bool:
-    if piece.get("type") != last.get("type"):
-        return False
-    if "index" in piece or "index" in last:
-        return bool(piece.get("index") == last.get("index"))
-    # A signature ends a part that has no number.
-    return not last.get("signature") and any(
-        key in piece for key in ("text", "thinking", "summary")
-    )
 
 
 def text_of(part: Any) -> str:
@@ -127,17 +169,18 @@ def behind(parts: list[Any], earlier: Iterable[Any]) -> list[Any] | None:
     signed = {part.get("signature") for part in front if isinstance(part, dict)} - {None, ""}
     if gone not in "".join(map(text_of, parts)):
         return parts
-    at = 0
-    while gone and at < len(parts):
+    at = done = 0
+    while done < len(gone) and at < len(parts):
         text = text_of(parts[at])
-        if not gone.startswith(text):
-            rest = _cut(parts[at], len(gone)) if text.startswith(gone) else None
+        if not gone.startswith(text, done):
+            left = gone[done:]
+            rest = _cut(parts[at], len(left)) if text.startswith(left) else None
             return None if rest is None else [rest, *parts[at + 1 :]]
-        gone = gone[len(text) :]
+        done += len(text)
         at += 1
     while at < len(parts) and not text_of(parts[at]) and _signature(parts[at]) in signed:
         at += 1  # the end of a part, as a client has it that joins no pieces
-    return None if gone else parts[at:]
+    return None if done < len(gone) else parts[at:]
 
 
 def _signature(part: Any) -> Any:
