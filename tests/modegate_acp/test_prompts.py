@@ -17,6 +17,7 @@ from support.acp import (
     Client,
     Connect,
     Json,
+    Streams,
     is_question,
     socket,
     streams,
@@ -233,6 +234,47 @@ async def test_a2_it_reads_the_plan_and_is_offered_one_way(opened: Opened) -> No
         # That was not offered here: it decides nothing, and the prompt ends.
         await client.answer(running)
         assert await mode(proxy) == "plan"
+
+
+async def test_a2_a_prompt_goes_on_to_wait_where_the_session_is_loaded_again(
+    opened: Opened,
+) -> None:
+    """What was asked before may be lost with the stream or the window that showed it."""
+    async with opened() as (proxy, client), asyncio.TaskGroup() as group:
+        asking = group.create_task(step(proxy))
+        await until_open(proxy)
+        running = await prompt(client)
+        first = await client.question()
+        if isinstance(client, Streams):
+            await client.drop("s")
+            await client.open("s")
+        else:
+            await client.load("s")
+        second = await client.question(after=client.seen.index(first) + 1)
+        await client.choose(first, "reject")
+        await client.settled()
+        assert not any(one.get("id") == running for one in client.seen)
+        await client.choose(second, "approve")
+        assert (await asking or "").endswith(WRITES)
+        assert await client.answer(running) == {"stopReason": "end_turn"}
+
+
+async def test_a2_who_closes_the_session_in_a_prompt_shows_nothing_any_more(
+    opened: Opened,
+) -> None:
+    async with opened(waits=AT_ONCE) as (proxy, client), asyncio.TaskGroup() as group:
+        await step(proxy)
+        running = await prompt(client)
+        await client.question()
+        asking = group.create_task(step(proxy))
+        await client.call("session/close", sessionId="s")
+        with pytest.raises(AcpError) as ended:
+            await client.answer(running)
+        assert ended.value.code == -32800
+        # Nobody is left, which is no answer.
+        await asking
+        kinds = [one["type"] for one in await proxy.events("s")]
+        assert ("approval/answered" in kinds, await mode(proxy)) == (False, "plan")
 
 
 async def test_a2_agent_shell_is_asked_at_any_time_and_reads_the_plan_in_front(
