@@ -257,6 +257,24 @@ def test_r5_a_child_that_its_parent_holds_says_so(proxy: Process) -> None:
     assert (again.stdout, again.stderr) == ("default\n", "")
 
 
+def test_s7_an_allowed_tool_that_is_not_offered_is_named(proxy: Process) -> None:
+    ask(proxy, "mode", "left-1", "plan")
+    function = {"name": "read", "parameters": {"type": "object"}}
+    tools = [{"type": "function", "function": function, "xVendor": {}}]
+    body = {"model": "m", "messages": [{"role": "user", "content": "look"}], "tools": tools}
+    url = f"{proxy.running.base('left-1')}/chat/completions"
+    httpx.post(url, json=body, trust_env=False)
+    told = "left-1: allowed, but not offered as declared: read\n"
+    assert told in ask(proxy, "sessions").stderr
+    (row,) = [
+        one
+        for one in json.loads(ask(proxy, "sessions", "--json").stdout)["sessions"]
+        if one["id"] == "left-1"
+    ]
+    assert row["leftOut"] == ["read"]
+    assert '"left_out":["read"]' in ask(proxy, "log", "left-1", "--json").stdout.replace(" ", "")
+
+
 def test_an_empty_list_is_no_data(tmp_path: Path) -> None:
     with process(tmp_path, "http://127.0.0.1:9") as fresh:
         result = ask(fresh, "sessions")

@@ -23,6 +23,7 @@ def sessions(client: ControlClient, limit: int, as_json: bool) -> None:
     """
     from modegate.cli.text import table, when
     from modegate.core.gating import TOLD
+    from modegate.server.printable import printable
 
     # One more than is shown tells whether there are more.
     rows = list(_session_rows(client, limit + 1))
@@ -40,6 +41,10 @@ def sessions(client: ControlClient, limit: int, as_json: bool) -> None:
         for row in rows
     ]
     click.echo(table(["SESSION", "MODE", "GATED", "LAST SEEN", "AGENT"], cells))
+    for row in rows:
+        if names := row.get("leftOut"):
+            told = printable(", ".join(names))
+            click.echo(f"{row['id']}: allowed, but not offered as declared: {told}", err=True)
 
 
 def _mode_cell(row: dict[str, Any]) -> str:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import islice
 from typing import Any, Literal
 
 from modegate.core.calls import digest
 from modegate.core.dialects.base import Assembled, Dialect
 from modegate.core.errors import Refusal
 from modegate.core.events import NO_TOOLS, RUNS_TEXT, Event, RequestHeader, RequestHeaderDelta
-from modegate.core.ids import Lane
+from modegate.core.ids import Lane, ToolName
+from modegate.core.leaving import NATIVE
 from modegate.core.standing import Standing
+
+MAX_LEFT_OUT = 16
+"""Named in the log; more have one reason."""
 
 
 def section_for(request: Any, standing: Standing) -> str:
@@ -47,7 +53,21 @@ def assemble(
         ungated = RUNS_TEXT if text == "pass" else ""
     else:
         ungated = "" if request.declares_tools else NO_TOOLS
-    return assembled, header_event(lane, assembled, section, standing, ungated)
+    event = header_event(lane, assembled, section, standing, ungated)
+    if event is None:
+        return assembled, None
+    return assembled, replace(event, left_out=left_out(request, assembled, standing))
+
+
+def left_out(request: Any, assembled: Assembled, standing: Standing) -> tuple[ToolName, ...]:
+    """Give the tools that the mode allows and that were not sent all the same (S7).
+
+    How they are declared leaves a doubt: an object that nobody knows beside the tool could be another one,
+    or the provider would run it, which no rule allows without a condition.
+    """
+    gone = sorted(request.declared.difference(assembled.sent, NATIVE))
+    allowed = (name for name in gone if standing.may_offer(name))
+    return tuple(islice(allowed, MAX_LEFT_OUT))
 
 
 def header_event(

@@ -56,6 +56,8 @@ class RequestHeader:
     """First 16 hex digits of the section's SHA-256; empty where none was added."""
     ungated: str = ""
     """`no_tools`, or `text` for an agent that runs calls in text which the mode lets pass."""
+    left_out: tuple[ToolName, ...] = ()
+    """Tools that the mode allows and that were not sent, since how they are declared leaves a doubt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,7 @@ class RequestHeaderDelta:
     removed: tuple[ToolName, ...]
     section: str
     ungated: str = ""
+    left_out: tuple[ToolName, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,8 @@ class Header:
     section: str
     ungated: str = ""
     """Why the gate does not see what its agent does; empty where it does."""
+    left_out: tuple[ToolName, ...] = ()
+    """What the mode allows and was not sent all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ def _lane(state: State, lane: Lane, header: Header) -> State:
 
 
 def _header(state: State, _record: Record, event: RequestHeader) -> State:
-    header = Header(event.mode, event.policy, event.tools, event.section, event.ungated)
+    header = _shown(event, event.tools)
     return _lane(state, event.lane, header)
 
 
@@ -141,8 +143,11 @@ def _header_delta(state: State, _record: Record, event: RequestHeaderDelta) -> S
     last = state.lanes.get(event.lane)
     kept = tuple(t for t in (last.tools if last else ()) if t not in event.removed)
     tools = kept + event.added
-    header = Header(event.mode, event.policy, tools, event.section, event.ungated)
-    return _lane(state, event.lane, header)
+    return _lane(state, event.lane, _shown(event, tools))
+
+
+def _shown(event: RequestHeader | RequestHeaderDelta, tools: tuple[ToolName, ...]) -> Header:
+    return Header(event.mode, event.policy, tools, event.section, event.ungated, event.left_out)
 
 
 def _judged(state: State, _record: Record, _event: CallJudged) -> State:

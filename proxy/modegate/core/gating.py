@@ -8,7 +8,7 @@ from enum import StrEnum
 from modegate.core.errors import BadSession, ModeGone, SessionUnreadable
 from modegate.core.events import NO_TOOLS, RUNS_TEXT
 from modegate.core.fold import State
-from modegate.core.ids import SessionId
+from modegate.core.ids import SessionId, ToolName
 from modegate.core.policy import Policy
 from modegate.core.standing import stand
 
@@ -39,6 +39,11 @@ TOLD = {
     Gating.UNREADABLE: "refused: its log cannot be read",
 }
 """For people."""
+
+
+def left_out(state: State) -> list[ToolName]:
+    """Give the tools that the mode allows and that were not sent to some lane's model all the same."""
+    return sorted({name for header in state.lanes.values() for name in header.left_out})
 
 
 def gating(policy: Policy, chain: Sequence[tuple[SessionId, State]]) -> Gating:

@@ -18,6 +18,7 @@ from starlette.routing import Route, Router
 from modegate.core.errors import BadRequest, ModegateError
 from modegate.core.events import Record, to_json
 from modegate.core.fold import State
+from modegate.core.gating import left_out
 from modegate.core.held import Held
 from modegate.core.ids import ModeId, Seq, SessionKey, parse_session_id
 from modegate.core.levels import Level, words_to_set
@@ -168,6 +169,7 @@ class Control:
             "mode": state.mode if state else None,
             **(_held_json(state, seen.held) if state else {}),
             "gate": seen.gating,
+            "leftOut": left_out(state) if state else [],
             "seq": max(row.seq, state.seq if state else 0),
             "agent": row.agent,
             "how": row.how,
@@ -353,6 +355,7 @@ def _state_json(key: SessionKey, state: State) -> dict[str, Any]:
                 "policy": header.policy,
                 "tools": list(header.tools),
                 "section": header.section,
+                "leftOut": list(header.left_out),
             }
             for lane, header in state.lanes.items()
         ],

@@ -67,6 +67,7 @@ EXAMPLES: dict[str, tuple[Event, dict[str, Any]]] = {
             "tools": ["read", "ls"],
             "section": "00ff",
             "ungated": "",
+            "left_out": [],
         },
     ),
     "request/header-delta": (
@@ -79,6 +80,7 @@ EXAMPLES: dict[str, tuple[Event, dict[str, Any]]] = {
             "removed": [],
             "section": "00ff",
             "ungated": "",
+            "left_out": [],
         },
     ),
     "call/judged": (

@@ -12,10 +12,11 @@ from modegate.core.dialects.chat.dialect import ChatDialect
 from modegate.core.dialects.messages.dialect import MessagesDialect
 from modegate.core.dialects.responses.dialect import ResponsesDialect
 from modegate.core.events import RequestHeader, RequestHeaderDelta
+from modegate.core.gating import left_out
 from modegate.core.ids import DEFAULT_MODE
-from modegate.core.policy import Exit, ExitOption, Policy
+from modegate.core.policy import Effect, Exit, ExitOption, Policy
 from support import message_frames, messages, playbook, responses
-from support.playbook import Session, mode, policy
+from support.playbook import Session, mode, policy, rule
 
 Json = dict[str, Any]
 LEAVES = Exit((ExitOption("Approve", DEFAULT_MODE),))
@@ -113,3 +114,54 @@ def test_g9_a_refusal_names_no_tool_that_is_none(rules: Policy) -> None:
     got = spoken.step(body, [message_frames.stream(odd), message_frames.said()])
     told = json.dumps(got.upstream["messages"][-1])
     assert "Tools that this mode allows: `read`." in told
+
+
+ODD = {"xVendor": {"a": 1}}
+
+
+def odd(name: str, api: str) -> Json:
+    make: Any = {"chat": playbook, "messages": messages, "responses": responses}[api]
+    return {**make.tool(name), **ODD}
+
+
+@pytest.mark.parametrize("api", ["chat", "messages", "responses"])
+def test_s7_an_allowed_tool_that_goes_is_named(api: str) -> None:
+    """An object that nobody knows could be another tool; what no rule allows is not named, nor what stays."""
+    dialect = {d.name: d for d, _ in CASES.values()}[api]  # type: ignore[index]
+    make: Any = {"chat": playbook, "messages": messages, "responses": responses}[api]
+    session = Session(rules=policy(mode("plan", "read", "grep")), dialect=dialect)
+    body: Json = {
+        **make.request(),
+        "tools": [odd("read", api), odd("write", api), make.tool("grep")],
+    }
+    body["stream"] = True
+    got = session.step(body, [answered(dialect)])
+    (header,) = [one for one in got.events if isinstance(one, RequestHeader)]
+    assert (header.tools, header.left_out) == (("grep",), ("read",))
+    assert left_out(session.state) == ["read"]
+    body["tools"] = [make.tool("read"), make.tool("grep")]
+    got = session.step(body, [answered(dialect)])
+    (delta,) = [one for one in got.events if isinstance(one, RequestHeaderDelta)]
+    assert (delta.added, delta.left_out) == (("read",), ())
+    assert left_out(session.state) == []
+
+
+def test_s7_what_the_provider_would_run_under_a_condition_is_named() -> None:
+    """Nobody sees its arguments before it runs; no exit tool of the agent's is named, which is hidden."""
+    ask = rule("web_search", None, Effect.ASK)
+    session = Session(rules=policy(mode("plan", ask, "*", exit=LEAVES)), dialect=ResponsesDialect())
+    tools = [SEARCH, responses.tool("ExitPlanMode"), responses.tool("read")]
+    got = session.step(
+        {**responses.request(), "tools": tools, "stream": True}, [responses.answer()]
+    )
+    (header,) = [one for one in got.events if isinstance(one, RequestHeader)]
+    assert header.left_out == ("web_search",)
+
+
+def test_s7_not_all_are_named() -> None:
+    names = [f"read{number}" for number in range(40)]
+    session = Session(rules=policy(mode("plan", "read*")), dialect=ChatDialect())
+    body = {**playbook.request(), "tools": [odd(name, "chat") for name in names]}
+    got = session.step(body, [playbook.answer({"content": "ok"}, "stop")])
+    (header,) = [one for one in got.events if isinstance(one, RequestHeader)]
+    assert header.left_out == tuple(sorted(names)[:16])

@@ -169,6 +169,7 @@ async def test_sessions_are_listed_newest_first_page_by_page(proxy: Running) -> 
         "inForce": "default",
         "heldBy": [],
         "gate": "default",
+        "leftOut": [],
         "seq": 0,
         "agent": "agent/1",
         "how": "path",
