@@ -189,6 +189,23 @@ async def both(talk: Conversation) -> None:
     talk.asked(3)
 
 
+async def several(talk: Conversation) -> None:
+    """An allowed call between two that are refused runs alone, and each has its result in the end."""
+    heard = await talk.say("several")
+    assert plain(heard) == ("All at once.", READS)
+    text, calls = plain(await talk.give(heard))
+    assert (text.count("refused"), text.count("read ran"), calls) == (2, 1, [])
+    assert plain(await talk.say("what do you know")) == ("I know of 2 refused and 0 rejected.", [])
+    talk.asked(3)
+
+
+async def insists(talk: Conversation) -> None:
+    """Two refused answers in a row are two turns in each later request."""
+    assert plain(await talk.say("insist")) == ("Then so.\n\nThen I only plan.", [])
+    assert plain(await talk.say("what do you know")) == ("I know of 2 refused and 0 rejected.", [])
+    talk.asked(4)
+
+
 async def approved(talk: Conversation) -> None:
     """A person approves the plan: the same answer goes on with a call of what the mode had not."""
     heard = await talk.decided("plan", "approve")
@@ -235,7 +252,18 @@ async def left(talk: Conversation) -> None:
 
 
 Story = Callable[[Conversation], Awaitable[None]]
-STORIES: list[Story] = [hello, allowed, refused, both, approved, rejected, flipped, left]
+STORIES: list[Story] = [
+    hello,
+    allowed,
+    refused,
+    both,
+    several,
+    insists,
+    approved,
+    rejected,
+    flipped,
+    left,
+]
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)

@@ -9,6 +9,7 @@ from support.backends.told import Told
 
 READ = Call("read", '{"path": "a.py"}')
 WRITE = Call("write", '{"path": "S3CRET", "text": "no"}')
+AGAIN = Call("write", '{"path": "S3CRET-2", "text": "no"}')
 OPEN = Call("write", '{"path": "b.py", "text": "yes"}')
 PLAN = Call("exit_plan_mode", '{"plan": "# Rename foo"}')
 
@@ -43,6 +44,17 @@ def both(_told: Sequence[Told], results: Sequence[str]) -> Turn:
     return Turn(f"It came to: {', '.join(said)}.")
 
 
+def several(_told: Sequence[Told], results: Sequence[str]) -> Turn:
+    """Write, read and write in one answer."""
+    return Turn("All at once.", (WRITE, READ, AGAIN)) if not results else both((), results)
+
+
+def insists(_told: Sequence[Told], results: Sequence[str]) -> Turn:
+    """Try to write, then otherwise, and give in."""
+    tries = (Turn("", (WRITE,)), Turn("Then so.", (AGAIN,)))
+    return tries[len(results)] if len(results) < len(tries) else Turn("Then I only plan.")
+
+
 def plans(_told: Sequence[Told], results: Sequence[str]) -> Turn:
     """Submit a plan, and carry it out once it is approved."""
     if not results:
@@ -73,6 +85,8 @@ STORIES: dict[str, Callable[[Sequence[Told], Sequence[str]], Turn]] = {
     "read": reads,
     "write": writes,
     "both": both,
+    "several": several,
+    "insist": insists,
     "plan": plans,
     "write now": opens,
     "look": looks,
