@@ -37,6 +37,9 @@ USE: Json = {"type": "tool_use", "id": "t1", "name": "f", "input": {}}
 RAN: Json = {"type": "tool_result", "tool_use_id": "t1", "content": "ran"}
 THINKS: Json = {"type": "thinking", "thinking": "t", "signature": "signed-1"}
 MUSING: Json = {"type": "reasoning", "summary": []}
+SEALED_MUSING: Json = {
+    **MUSING, "summary": [{"type": "summary_text", "text": "t"}], "encrypted_content": "signed-1",
+}  # fmt: skip
 TEXT: Json = {"type": "text", "text": "x"}
 KNOWN = {
     "known": {
@@ -77,6 +80,10 @@ CASES: list[tuple[str, str, Json, Any, Any]] = [
     ("chat", "user_after_tool", {}, ONE_CALL, [USER, calls(), result(), USER]),
     ("messages", "broken_seal", {}, [{"role": "assistant", "content": [THINKS]}],
      [{"role": "assistant", "content": [{**THINKS, "signature": ""}]}]),
+    ("messages", "broken_seal", {}, [{"role": "assistant", "content": [THINKS]}],
+     [{"role": "assistant", "content": [{**THINKS, "thinking": "T"}]}]),
+    ("responses", "broken_reasoning", {}, [SEALED_MUSING, SAID], [{**SEALED_MUSING, "summary": []}, SAID]),
+    ("responses", "broken_reasoning", {}, [USER], [MUSING, SAID]),
     ("messages", "missing_thinking", {}, [{"role": "assistant", "content": [THINKS, USE]}],
      [{"role": "assistant", "content": [TEXT, USE]}]),
     ("messages", "strict_alternation", {}, [USER, SAID], [USER, USER]),
@@ -89,7 +96,7 @@ CASES: list[tuple[str, str, Json, Any, Any]] = [
 
 def wrong(api: str, rule: str, more: Json, history: Any, **top: Any) -> Json | None:
     body = {"input" if api == "responses" else "messages": history, **top}
-    return RULES[rule](Asked(body, told(api, body), more, frozenset({"signed-1"})))
+    return RULES[rule](Asked(body, told(api, body), more, {"signed-1": "t"}))
 
 
 @pytest.mark.parametrize(

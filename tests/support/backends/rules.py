@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -26,8 +26,8 @@ class Asked:
     body: Json
     told: Sequence[Told]
     more: Json
-    seals: frozenset[str]
-    """Signatures that the back end has given."""
+    seals: Mapping[str, str]
+    """What the back end has signed, by signature."""
 
     @property
     def messages(self) -> list[Json]:
@@ -158,9 +158,25 @@ def broken_seal(asked: Asked) -> Wrong:
     """Refuse thinking that was not said like this (Messages)."""
     for at, message in enumerate(asked.messages):
         for part in message["content"] if isinstance(message["content"], list) else ():
-            if part["type"] == "thinking" and part.get("signature") not in asked.seals:
+            if part["type"] == "thinking" and not _sealed(
+                asked, part.get("signature"), part["thinking"]
+            ):
                 return {"at": at}
     return None
+
+
+def broken_reasoning(asked: Asked) -> Wrong:
+    """Refuse reasoning that was not said like this (Responses)."""
+    for item in asked.body["input"]:
+        if item.get("type") == "reasoning":
+            text = "".join(part["text"] for part in item["summary"])
+            if not _sealed(asked, item.get("encrypted_content"), text):
+                return {"what": item.get("id", "")}
+    return None
+
+
+def _sealed(asked: Asked, signature: Any, text: str) -> bool:
+    return signature in asked.seals and asked.seals[signature] == text
 
 
 def missing_seal(asked: Asked) -> Wrong:
@@ -287,6 +303,7 @@ RULES: dict[str, Callable[[Asked], Wrong]] = {
     for rule in (
         alternation,
         blank_text,
+        broken_reasoning,
         broken_seal,
         content_null,
         content_of_parts,

@@ -37,7 +37,7 @@ class BackEnds:
 
     def __init__(self, entries: Sequence[BackEnd] = BACK_ENDS) -> None:
         self._entries = {entry.key: entry for entry in entries}
-        self._seals: set[str] = set()
+        self._seals: dict[str, str] = {}
         self._count = 0
         self.seen: dict[str, Seen] = defaultdict(Seen)
 
@@ -56,7 +56,7 @@ class BackEnds:
         seen.accepted.append(body)
         self._count += 1
         said = answer(entry, think(history), self._count, model)
-        self._seals.add(said.signature)
+        self._seals[said.signature] = said.reasoning
         speech = Speech(entry, said)
         if not body.get("stream"):
             seen.said.append(said.reasoning)
@@ -70,7 +70,7 @@ class BackEnds:
         self, entry: BackEnd, body: Json, history: Sequence[Told]
     ) -> tuple[int, str] | None:
         for rule in entry.refuses:
-            asked = Asked(body, history, rule.more, frozenset(self._seals))
+            asked = Asked(body, history, rule.more, self._seals)
             wrong = RULES[rule.rule](asked)
             if wrong is not None:
                 return rule.status, str(fill(rule.says, wrong))
