@@ -130,6 +130,25 @@ def test_n014_so_has_a_whole_answer(_: list[Json], fields: Json) -> None:
     assert {key: turn.get(key) for key in fields} == fields
 
 
+@CUTS
+def test_what_stands_beside_a_call_goes_back_from_whichever_piece(cut: Cut) -> None:
+    """Nulls are nothing, and no call by themselves."""
+    none: Json = {"extra_content": None, "x": None}
+    function = {"name": "write", "arguments": ""}
+    pieces = [
+        {"index": 0, "id": "call_of_write", "type": "function", "function": function, **none},
+        {"index": 0, "function": {"arguments": "{}"}, "extra_content": SIGNED, "x": None},
+    ]
+    first = stream(*(chunk({"tool_calls": [one]}) for one in pieces))
+    got = Session().step(ask(), [first, said()], cut=cut)
+    (made,) = got.upstream["messages"][2]["tool_calls"]
+    assert made.keys() == {"id", "type", "function", "extra_content"}
+    assert made["extra_content"] == SIGNED
+    empty = {"index": 0, "id": "c", "function": {"name": "", "arguments": ""}, **none}
+    got = Session().step(ask(), [stream(chunk({"tool_calls": [empty]}), text("Hi"), finish="stop")])
+    assert len(got.requests) == 1
+
+
 THOUGHT = stream(chunk({"reasoning_content": "Hm."}), call("write"))
 HISTORIES: dict[str, tuple[list[Json], bool]] = {
     "none yet": ([], True),

@@ -75,7 +75,8 @@ def add_piece(call: Gathered, kind: str, piece: dict[str, Any], exact: dict[str,
     for key, value in piece.items():
         if key in _SHAPES:
             _add_shape(call, key, value, exact[key])
-        elif key not in _OWN and not second({key: value}, _OWN):
+        elif key not in _OWN and value is not None and not second({key: value}, _OWN):
+            # Servers fill all pieces with nulls, and one of them with what they mean.
             call.extra.setdefault(key, value)
     if "custom" in call.shapes:
         call.kind = "custom"
