@@ -38,8 +38,11 @@ class Fetched(Protocol):
         """Its calls, as the gate reads them."""
         ...
 
-    def write(self, name: str, refused: frozenset[str]) -> bytes:
-        """Give it under this id, without the calls that were not released, and results of refused ones."""
+    def write(self, name: str, refused: frozenset[str], own: frozenset[str]) -> bytes:
+        """Give it under this id, without the calls that were not released, and results of refused ones.
+
+        `own` are all ids of the answer, which it does not go on from: those of its hops are our matter.
+        """
         ...
 
 
@@ -124,4 +127,6 @@ def judge(step: StepId, fetched: Fetched, fetch: Fetch, standing: Standing) -> b
     for call in calls:
         # Nobody is asked about what was decided long ago.
         call.released = bool(call.released) and call.id not in refused
-    return fetched.write(fetch.name, refused)
+    mapped = fetch.mapped
+    own = frozenset((mapped.client, mapped.last, *mapped.hops))
+    return fetched.write(fetch.name, refused, own)

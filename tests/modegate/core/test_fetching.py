@@ -104,6 +104,20 @@ def test_it_bears_the_clients_id_and_what_the_mode_allows() -> None:
     assert [item["type"] for item in found["output"]] == ["message", "function_call"]
 
 
+@pytest.mark.parametrize(
+    ("previous", "told"),
+    [("resp_1", None), ("resp_2", None), ("resp_0", "resp_0"), (None, None), ({}, {})],
+)
+def test_g5_it_does_not_go_on_from_itself(previous: Any, told: Any) -> None:
+    """A later hop goes on from the one before, which the client knows under the same id."""
+    got = given(*TWO)
+    planned = plan(b"/v1/responses/resp_1", b"", got.standing())
+    assert planned is not None
+    body = json.dumps(response([message("c")], n=3, previous_response_id=previous)).encode()
+    found = json.loads(judge(StepId("s"), FetchedResponse(body), planned, got.standing()))
+    assert (found["id"], found["previous_response_id"]) == ("resp_1", told)
+
+
 def test_what_the_mode_no_longer_allows_is_not_shown() -> None:
     rules = policy(mode("plan", "read", "grep"), mode("review", "grep"))
     got = given(answer(READ, GREP), rules=rules)

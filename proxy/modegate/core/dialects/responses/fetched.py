@@ -14,6 +14,7 @@ from modegate.core.dialects.strict import check_objects, decode_object
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.spans import Edit, apply, elements, without, without_lone_surrogates
 
+PREVIOUS = "previous_response_id"
 SHOWN = frozenset({"message", "reasoning", "item_reference", "compaction"})
 """Items that are neither calls nor results."""
 
@@ -41,9 +42,9 @@ class FetchedItems:
         """The calls among them."""
         return list(self._calls.values())
 
-    def write(self, name: str, refused: frozenset[str]) -> bytes:
+    def write(self, name: str, refused: frozenset[str], own: frozenset[str]) -> bytes:
         """Give it without calls that were not released, and results of those and of refused ones."""
-        del name  # items bear ids of their own
+        del name, own  # items bear ids of their own
         hidden = refused | {call.id for call in self._calls.values() if not call.released}
         drop = {at for at, item in enumerate(self._items) if not self._stays(at, item, hidden)}
         span = value_of(self._body, "data")
@@ -83,9 +84,13 @@ class FetchedResponse:
         """Its calls."""
         return self._whole.choices[0].calls
 
-    def write(self, name: str, refused: frozenset[str]) -> bytes:
+    def write(self, name: str, refused: frozenset[str], own: frozenset[str]) -> bytes:
         """Give it without the calls that were not released, under this id."""
         del refused  # an answer holds calls and no results of them
         body = self._whole.write(before=(), closing={}, stop=frozenset(), usage=())
-        span = value_of(body, "id")
-        return apply(body, [Edit(*span, msgspec.json.encode(name))]) if span else body
+        edits = [Edit(*span, msgspec.json.encode(name))] if (span := value_of(body, "id")) else []
+        previous = str(self._whole.choices[0].previous)
+        if previous in own and (span := value_of(body, PREVIOUS)):
+            # Else a client that goes back from answer to answer would come to this one again for ever.
+            edits.append(Edit(*span, b"null"))
+        return apply(body, edits)
