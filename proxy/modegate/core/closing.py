@@ -55,6 +55,8 @@ class Closing:
         self._hop: HopAnswer | None = None
         self._last_whole: WholeHop | None = None
         self._counted = 0
+        self._aside: tuple[int, str] | None = None
+        self._told = ""
         self.hops = 0
         """Hops that are over and were followed by another."""
 
@@ -91,12 +93,31 @@ class Closing:
             and not repeated
         )
 
+    def may_say(self, index: int, text: str) -> None:
+        """Let `text` be said in this choice if the client is to hear something: a person is asked about it.
+
+        Only where all that follows is text, which is so if none of its calls can reach the client.
+        """
+        self._aside = (index, text) if list(self._choices) == [index] else None
+
+    def keep_to_itself(self) -> None:
+        """Say no more: the person has answered."""
+        self._aside = None
+
+    def aside(self, writer: StreamWriter) -> bytes:
+        """Give what was to be said, once."""
+        if self._aside is None:
+            return b""
+        (index, self._told), self._aside = self._aside, None
+        return writer.text(index, self._told)
+
     def end_hop(self, refused: Sequence[Refused]) -> ChoiceRead:
         """Note a hop that another follows, and give what it said."""
         ((index, choice),) = self._choices.items()
         withheld = _withheld_calls(refused)
         blob = self._dialect.turn_blob(choice, withheld) if withheld else b""
         self._record(index, choice, blob)
+        self._put_aside(index)
         self._hops.append(choice)
         self._usage.append(dict(self._hop.usage or {}) if self._hop else {})
         if isinstance(self._hop, WholeHop):
@@ -128,6 +149,7 @@ class Closing:
                 blob = self._dialect.partial_blob(choice, withheld) if withheld else b""
             if choice.whole:
                 self._record(index, choice, blob)
+                self._put_aside(index)
                 if index in closing:
                     self._close(index, None, closing[index])
                 # The closing text says it already.
@@ -138,6 +160,13 @@ class Closing:
         if isinstance(self._hop, WholeHop):
             return self._seal(self._whole(self._hop, closing, self.hops), events)
         return self._seal(self._streamed(writer, closing), events)
+
+    def _put_aside(self, index: int) -> None:
+        # A hop of its own, of which the client has all and the model is to find nothing.
+        text, self._told = self._told, ""
+        if text:
+            said = self._dialect.last_said(None, text)
+            self._record(index, said, self._dialect.aside_blob())
 
     def _close(self, index: int, out: ChoiceRead | None, closing: str) -> None:
         # The closing text is a hop of its own: what the client's message keeps.

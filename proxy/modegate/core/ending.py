@@ -86,7 +86,7 @@ class Ending:
         """
         if not (self._head_sent and self._streams) or self._over or self._torn:
             return b""
-        return self._writer.keepalive()
+        return self._closing.aside(self._writer) or self._writer.keepalive()
 
     @property
     def refused(self) -> bool:

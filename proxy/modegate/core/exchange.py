@@ -312,6 +312,7 @@ class Exchange(Ending):
         """Take what came of the question to a person, and what the session stands under by then."""
         ask = self._asks.popleft()
         self._now = now
+        self._closing.keep_to_itself()
         answer, note = words.decided(approval, now.state.mode)
         # Silence is no answer: a model that goes on submitting to nobody runs into the limit of hops.
         person = approval.status is Status.ANSWERED
@@ -396,6 +397,10 @@ class Exchange(Ending):
         end, native = self._asking.end, ask.native
         asked = leaving.question(ask.call, ask.leave, place, end, native=native)
         streamed = isinstance(self._answer, StreamedHop)
+        if streamed and self._answer is not None and asked.purpose == "exit" and not native:
+            calls = (call for one in self._answer.choices.values() for call in one.calls)
+            if all(call.released is False or call is ask.call for call in calls):
+                self._closing.may_say(ask.call.choice, words.WAITS)
         return [*self._log(durable=False), AskPerson(asked, self._now.state.mode_seq, streamed)]
 
     def _refuse(self, ask: Ask, answer: str, note: str = "", *, person: bool) -> None:

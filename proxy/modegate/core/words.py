@@ -27,6 +27,10 @@ _SIGNS = frozenset("`{}<>:")
 """What calls in plain text are made of (`text_calls`): a name must not be one in the text that names it."""
 
 
+WAITS = "[modegate] The plan waits for a person: modegate watch"
+"""What an agent's screen says while nothing else comes; it is no part of what its model finds."""
+
+
 def tool(name: str) -> str:
     """Quote a tool's name as data."""
     shown = "".join(c if c.isprintable() and c not in _SIGNS else "?" for c in name[:80])

@@ -336,6 +336,10 @@ class Dialect(Protocol):
         """Give the stored body of a hop of which some calls were released."""
         ...
 
+    def aside_blob(self) -> bytes:
+        """Give the stored body of words of our own between hops, which the model is not to find."""
+        ...
+
     def items(self, request: Any) -> list[Item]:
         """Give the history's items with their keys."""
         ...

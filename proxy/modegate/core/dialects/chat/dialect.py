@@ -58,6 +58,10 @@ class ChatDialect:
         """Give the stored body of a hop of which some calls were released."""
         return history.partial_blob(choice, refused)
 
+    def aside_blob(self) -> bytes:
+        """Give the stored body of words of our own between hops, which the model is not to find."""
+        return b'{"turn":[],"calls":[],"answers":[]}'
+
     def items(self, request: ChatRequest) -> list[Item]:
         """Give the history's items with their keys."""
         return history.items(request)

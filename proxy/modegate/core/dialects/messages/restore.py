@@ -122,6 +122,8 @@ def _restore_one(
         # Behind those of which something was withheld stands at most the closing text.
         blob = blobs[at] if at < len(blobs) else _NOTHING
         blocks = _hop(left, hop, blob["calls"])
+        if blob["turn"] and not blob["answers"]:
+            continue  # words of our own: the model is not to find them
         if blob["turn"]:
             thoughts = () if shows else map(_encode, blob.get("thoughts", ()))
             turns.append(([*thoughts, *blocks], blob["answers"]))

@@ -57,6 +57,10 @@ class ResponsesDialect:
         """Give the stored body of a hop of which some calls were released."""
         return history.blob(choice, refused, turn=False)
 
+    def aside_blob(self) -> bytes:
+        """Give the stored body of words of our own between hops, which the model is not to find."""
+        return b'{"turn":true,"calls":[],"answers":[]}'
+
     def items(self, request: ResponsesRequest) -> list[Item]:
         """Give the history's items with their keys."""
         return history.items(request)

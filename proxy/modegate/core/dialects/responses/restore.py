@@ -51,13 +51,18 @@ def restore(
     stand behind an item. `lost` are answers of which the bodies are gone: reasoning that led to a withheld
     call leads nowhere then, and providers refuse it.
     """
-    orphans = {
+    gone = {
         at for index, hops in (lost or {}).items() for at in _orphans(request.history, index, hops)
     }
-    edits = without([item.span for item in request.items], orphans)
-    for index, (hops, blobs) in found.items():
-        for at, pieces in _inserted(request, index, hops, [_decode_blob(one) for one in blobs]):
-            edits += insert_items(request, at, b",".join(pieces))
+    turns = {
+        index: (hops, [_decode_blob(one) for one in blobs])
+        for index, (hops, blobs) in found.items()
+    }
+    gone |= {at for index, turn in turns.items() for at in _asides(request.history, index, *turn)}
+    edits = without([item.span for item in request.items], gone)
+    for index, (hops, blobs) in turns.items():
+        for at, pieces in _inserted(request, index, hops, blobs):
+            edits += insert_items(request, at, b",".join(pieces), frozenset(gone))
     for index, texts in notices.items():
         edits += _notice(request, index, "\n\n".join(texts))
     return apply(request.body, edits)
@@ -80,6 +85,19 @@ def _inserted(
         behind = at if blob.turn else max(at, run_end(history, at))
         if blob.answers:
             yield behind, [bytes(answer) for answer in blob.answers]
+
+
+def _asides(
+    history: Sequence[dict[str, Any]],
+    index: int,
+    hops: Sequence[Sequence[Segment]],
+    blobs: Sequence[_Blob],
+) -> Iterator[int]:
+    """Give the items that are words of our own between hops: the model is not to find them."""
+    places = _places(history[: _answer_end(history, index, hops)], index, hops)
+    for behind, blob in zip(places, blobs, strict=False):
+        if blob.turn and not blob.answers:
+            yield from range(behind[0], behind[-1])
 
 
 def _orphans(
