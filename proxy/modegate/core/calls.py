@@ -100,6 +100,10 @@ class Gathered:
     """So it would be if its pieces went as they came: they repeat its id or name, or change them."""
     joined: bool = False
     """Its pieces came under several ids."""
+    sent: int = 0
+    """In how many pieces it came."""
+    weighed: bool = False
+    """It was released for its arguments, which a client that minds one of its pieces would not have."""
     odd: str = ""
     """Why the call cannot be read, if so."""
     ran: bool = False
@@ -190,7 +194,8 @@ class Gathered:
     @property
     def anew(self) -> bool:
         """Whether it goes to the client in one piece that says all of it, not in those in which it came."""
-        return self.loose and self.one_name and not self.split
+        pieces = self.loose or (self.weighed and self.sent > 1)
+        return pieces and self.one_name and not self.split and self.kind != "legacy"
 
     @property
     def blank(self) -> bool:

@@ -320,7 +320,7 @@ class Exchange(Ending):
             self._refuse(ask, answer, note, person=person)
         elif ask.native and not ask.call.ambiguous:
             # The agent's own tool runs now: it leaves the agent's own plan mode, as ours was left.
-            ask.call.released = True
+            ask.call.released = ask.call.weighed = True
         elif ask.leave is not None:
             self._left = True
             self._refuse(ask, answer, note, person=person)

@@ -190,7 +190,7 @@ class Gate:
             now.judge(reading)[0].verdict is not Verdict.ANSWER
             for reading in ask.call.readings(frozenset())
         )
-        ask.call.released = allowed
+        ask.call.released = ask.call.weighed = allowed
         return allowed
 
     def _ruling(self, call: Gathered, offer: Offer, now: Standing, *, ended: bool) -> _Ruling:
@@ -211,6 +211,7 @@ class Gate:
         rulings = [self._strictest(reading, offer, now) for reading in readings]
         strictest = max(rulings, key=lambda ruling: STRICTNESS[ruling.judgement.verdict])
         verdict = strictest.judgement.verdict
+        call.weighed = verdict is Verdict.RELEASE and self._weighs(readings, offer, now)
         asks = verdict is Verdict.ASK
         if verdict is not Verdict.ANSWER and call.broken and (asks or not ended):
             return _unreadable(call.trouble, forces[0])
@@ -222,6 +223,12 @@ class Gate:
         if asks and (call.ambiguous or call.tangled or many):
             return _unreadable("clients could read it in different ways", forces[0])
         return strictest
+
+    def _weighs(self, readings: Sequence[ToolCall], offer: Offer, now: Standing) -> bool:
+        """Tell whether calls are released for their arguments, and would not be with others."""
+        blind = [ToolCall(reading.name, None) for reading in readings]
+        rulings = [self._strictest(reading, offer, now) for reading in blind]
+        return any(ruling.judgement.verdict is not Verdict.RELEASE for ruling in rulings)
 
     def _strictest(self, reading: ToolCall, offer: Offer, now: Standing) -> _Ruling:
         rulings = [_Ruling(*standing.judge(reading)) for standing in (offer.standing, now)]

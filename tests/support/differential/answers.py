@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from modegate.core.script import ScriptedCall, Turn
+from support.differential.loose import loosen
 from support.differential.mutations import mutate_frames, mutate_value
 from support.differential.trees import Obj, dump, load
 from support.playbook import Reply
@@ -88,8 +89,8 @@ def frames_of(body: bytes) -> list[Frame]:
     return found
 
 
-def mutated(speech: Speech, asked: bytes, rng: Random) -> Reply:
-    """Give an answer of which something is wrong, in one place or more."""
+def mutated(speech: Speech, asked: bytes, rng: Random, *, loose: bool = False) -> Reply:
+    """Give an answer of which something is wrong, in one place or more; `loose`: or is only spelled oddly."""
     # Mostly what the mode allows, so that the wrong thing alone decides.
     says = valid if rng.random() < 0.6 else hostile
     own = speech.reply(says(rng), asked)
@@ -100,7 +101,9 @@ def mutated(speech: Speech, asked: bytes, rng: Random) -> Reply:
             mutate_value(value, evil, rng)
         return Reply(dump(value).encode(errors="surrogatepass"), own.headers)
     frames, evil_frames = frames_of(own.body), frames_of(other.body)
-    for _ in range(rng.choice([1, 1, 1, 2, 3])):
+    if loose and speech.name == "chat":
+        loosen(frames, rng)
+    for _ in range(rng.choice([0, 0, 1] if loose else [1, 1, 1, 2, 3])):
         mutate_frames(frames, evil_frames, rng)
     return Reply(written(frames, evil_frames, rng), own.headers)
 

@@ -57,11 +57,24 @@ _TYPES = {"function": "function", "custom": "custom", "builtin_function": "funct
 _OWN = frozenset({"index", "id", "type", *_SHAPES})
 
 
+def only_goes_on(piece: dict[str, Any]) -> bool:
+    """Tell whether a later piece brings arguments and says nothing else, in the types of the API."""
+    if piece.get("id") is not None or piece.get("type") not in (None, *_MEMBERS):
+        return False
+    for shape, (name, arguments) in _SHAPES.items():
+        said = piece.get(shape)
+        said = said if isinstance(said, dict) else {}
+        if said.get(name) is not None or not isinstance(said.get(arguments), str | None):
+            return False
+    return True
+
+
 def add_piece(call: Gathered, kind: str, piece: dict[str, Any], exact: dict[str, Any]) -> None:
     """Add what one piece says to its call; what leaves a doubt makes the call odd.
 
     `exact` is the piece with halves of characters as they are, which only arguments may have.
     """
+    call.sent += 1
     if kind == "legacy":
         _add_function(call, "function", piece, exact)
         return

@@ -174,9 +174,9 @@ class ChatStreamReader:
                     share(call, other)
                 self._legacy.append(call)
             return call
-        # Where a piece bears an id or a name, some clients begin a call of their own.
-        begins = bool(piece.get("id") or _piece_name(piece))
-        call.loose = call.loose or (known is not None and begins)
+        # Where a piece bears an id or a name, some clients begin a call of their own; one that is not of
+        # the API's types is left out by some (the AI SDK), which then run the call without it.
+        call.loose = call.loose or (known is not None and not pieces.only_goes_on(piece))
         told = known is None or place not in call.places or (unnamed and bool(call.id))
         self._route(routes, call, place, new=known is None)
         self._share(call, new=known is None, told=told)

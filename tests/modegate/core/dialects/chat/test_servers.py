@@ -234,7 +234,7 @@ SERVERS = {
     "N029 Gemini": Server(gemini, finish="stop"),
     "N030 Ollama": Server(ollama),
     "N031 Ollama of old": Server(ollama_of_old, finish="stop"),
-    "N034 DashScope": Server(dashscope),
+    "N034 DashScope": Server(dashscope, verbatim=False),
     "N037 Kimi": Server(kimi),
     "N038 xAI": Server(xai),
     "N039 Groq": Server(groq),
