@@ -3,7 +3,7 @@
 Stages of a stream, each a list of frames; those of a part come only if the answer has it:
 
     begin   think_open think* think_close   text_open text* text_close   [call piece* call_close]*   calls
-    called (with calls) or said (without)   done
+    late_close (of each part)   called (with calls) or said (without)   done
 
 A frame is an object, or a text that is sent as it stands. In chat completions an object with `delta` or
 `finish` is put into the chunk (`chunk`, `choice`); any other is merged with it.
@@ -94,6 +94,8 @@ class Speech:
     values: Json = field(default_factory=dict)
     parts: list[Json] = field(default_factory=list)
     """The parts so far, as a whole answer has them."""
+    opened: list[Json] = field(default_factory=list)
+    """The values of each part."""
     sequence: int = 0
     thought: str = ""
     """Reasoning that the frames so far bear, whoever said it."""
@@ -129,6 +131,7 @@ class Speech:
         values = {**values, "index": len(self.parts)}
         values["block"] = fill(self.entry.parts[kind], values) if kind in self.entry.parts else {}
         self.parts.append(values["block"])
+        self.opened.append(values)
         return values
 
     def whole(self) -> bytes:
@@ -163,6 +166,8 @@ class Speech:
         self.values["parts"] = self.parts
         if said.calls:
             yield from self.stage("calls", self.values)
+        for values in self.opened:
+            yield from self.stage("late_close", values)
         yield from self.stage("called" if said.calls else "said", self.values)
         yield from self.stage("done", self.values)
 
