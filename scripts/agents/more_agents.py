@@ -258,6 +258,7 @@ OPENHANDS = Agent(
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     },
     pypi=("openhands",),
+    fails_on_400=False,
 )
 
 MORE = (
