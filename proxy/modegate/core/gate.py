@@ -142,8 +142,9 @@ class Gate:
         self._ids = Counter(call.id for call in calls)
         for call in calls:
             ruling = self._ruling(call, offer, now, ended=call.choice in cut)
-            early = ended is not None and call.choice not in ended and not call.text
-            if early and ruling.judgement.verdict is Verdict.ASK:
+            # Judged a second time, it is at an end, also where that says no reason.
+            early = ended is not None and call.choice not in ended and not call.waits
+            if early and not call.text and ruling.judgement.verdict is Verdict.ASK:
                 call.waits = True
                 continue
             reason = ruling.judgement.reason[: words.MAX_REASON]

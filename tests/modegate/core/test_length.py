@@ -144,6 +144,25 @@ def test_g10_a_person_is_asked_once_the_end_is_known(api: str, name: str, cut: A
     assert (len(got.requests) == 2) is (name == "exit_plan_mode")
 
 
+UNSAID = {
+    "chat": playbook.stream(playbook.call("exit_plan_mode", PLAN), finish=None),
+    "messages": message_frames.stream(message_frames.use(0, "exit_plan_mode", PLAN), reason=None),
+}
+
+
+@pytest.mark.parametrize("api", UNSAID)
+@pytest.mark.parametrize("cut", [playbook.whole, bytewise], ids=["whole", "bytewise"])
+def test_g10_an_end_that_says_no_reason_is_one(api: str, cut: Any) -> None:
+    """Some servers leave it out."""
+    one = session(api)
+    one.person = one.settle
+    got = one.step(
+        asked(api, streamed=True), [Reply(UNSAID[api]), said(api, streamed=True)], cut=cut
+    )
+    assert len(got.asked) == 1
+    assert len(got.requests) == 2
+
+
 @pytest.mark.parametrize("api", APIS)
 def test_g2_nobody_is_asked_about_the_plan_of_an_answer_that_breaks_off(api: str) -> None:
     reply = answer(api, "exit_plan_mode", PLAN, streamed=True)
