@@ -62,7 +62,9 @@ class Alive:
     def end(self) -> None:
         """Send nothing more of its own."""
         if self._task is not None:
-            self._task.cancel()
+            # Without a way back from here to its frames, nothing of the step stays until the collector runs.
+            task, self._task = self._task, None
+            task.cancel()
 
     async def _run(self) -> None:
         while True:

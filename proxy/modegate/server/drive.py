@@ -34,6 +34,7 @@ from modegate.core.events import CallJudged, Entry, Event
 from modegate.core.exchange import Exchange
 from modegate.core.ids import SessionKey, StepId
 from modegate.core.standing import Standing
+from modegate.core.unlabelled import is_stream
 from modegate.server.alive import KEEPALIVE_S, Alive
 from modegate.server.approvals import Approvals
 from modegate.server.clock import Clock
@@ -262,7 +263,8 @@ class Drive:
                 head = {"status": effect.status, "headers": effect.headers}
                 self._begun = True
                 await self._alive({"type": "http.response.start", **head})
-                self._alive.begin()
+                if is_stream(effect.headers):
+                    self._alive.begin()
             case Learned():
                 self._out.upstream.learn(effect.model, effect.manner)
             case _:
