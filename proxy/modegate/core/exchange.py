@@ -382,6 +382,10 @@ class Exchange(Ending):
         """Bytes that are kept of the answer under way: what waits for its end, and what is held back."""
         return 0 if self._answer is None else self._answer.kept
 
+    def let_go(self) -> None:
+        """Leave nothing in memory that waits for the collector: the step is over, however it ended."""
+        self._mending.let_go()
+
     # From here on: what these have in common.
 
     def _ask(self) -> list[Effect]:

@@ -72,6 +72,10 @@ class Mending:
         *before, call = make()
         return [*before, self._send(call)]
 
+    def let_go(self) -> None:
+        """Refer back to nothing: what makes a request refers to the step, and its forms to this."""
+        self._make, self._forms = list, iter(())
+
     def _send(self, call: Effect) -> CallUpstream:
         if not isinstance(call, CallUpstream):
             raise TypeError("a request is sent last")

@@ -146,6 +146,7 @@ class Drive:
             await self.fail(error)
         finally:
             self._alive.end()
+            self._exchange.let_go()
             await self._stop()
             if self._asked:
                 await asyncio.shield(self._leave())
