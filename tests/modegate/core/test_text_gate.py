@@ -200,8 +200,11 @@ def test_h4_beside_a_refused_call_both_are_told(agent: Agent) -> None:
     heard = agent.step(Turn(TEXTS["gptme"][1], calls=(call,)), Turn("No."))
     assert heard.text.endswith("No.")
     assert [verdict for _, verdict in judged(agent)] == ["answer", "answer"]
-    kinds = [entry.kind for entry in agent.told() if entry.kind != "system"]
-    assert kinds == ["user", "says", "call", "result", "user"]
+    told = [entry for entry in agent.told() if entry.kind != "system"]
+    assert [entry.kind for entry in told] == ["user", "says", "call", "result"]
+    # No message of the user stands behind a result, so that both are told in it (N007).
+    assert told[-1].text.count("refused and did not run") == 2
+    assert "[modegate] Your text held a call" in told[-1].text
     agent.keep(heard)
     agent.user("Go on")
     agent.step(Turn("So."))
