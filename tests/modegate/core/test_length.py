@@ -163,6 +163,24 @@ def test_g10_an_end_that_says_no_reason_is_one(api: str, cut: Any) -> None:
     assert len(got.requests) == 2
 
 
+@pytest.mark.parametrize("name", ["exit_plan_mode", "edit"])
+@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
+def test_g2_nobody_is_asked_about_a_call_of_a_response_that_failed(
+    name: str, *, streamed: bool
+) -> None:
+    """Streamed or whole; it is not in what the client gets of it either, and no further request is made."""
+    item, error = responses.call(name, PLAN), {"code": "server_error", "message": "no"}
+    make: Any = responses.answer if streamed else responses.whole
+    reply = make(item, responses.message("b"), status="failed", error=error)
+    got = session("responses").step(asked("responses", streamed=streamed), [reply])
+    assert (got.asked, len(got.requests)) == ([], 1)
+    assert b"server_error" in got.body
+    if streamed:
+        kinds = [one["type"] for one in responses.last(got.body)["output"]]
+        assert kinds == ["message"]
+        assert name.encode() not in got.body
+
+
 @pytest.mark.parametrize("api", APIS)
 def test_g2_nobody_is_asked_about_the_plan_of_an_answer_that_breaks_off(api: str) -> None:
     reply = answer(api, "exit_plan_mode", PLAN, streamed=True)

@@ -292,7 +292,11 @@ class ResponsesStreamReader:
         choice = self._choice
         for out in choice.outs:
             call = out.call
-            if call is None or out.ended:
+            # Of what failed nothing is a call, and nobody is asked about one that waited for the end.
+            settled = out.ended and (
+                status != "failed" or call is None or call.released is not None
+            )
+            if call is None or settled:
                 continue
             if status == "completed":
                 call.odd = "it has no end"
