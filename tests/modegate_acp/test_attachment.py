@@ -164,6 +164,19 @@ def test_who_has_replied_is_not_dismissed() -> None:
     assert replied(before, "another") is before
 
 
+def test_r1_a_dialog_stays_while_the_client_is_away_and_goes_when_it_does_not_come_back() -> None:
+    asked, away = question(), replace(question(), until=500)
+    before = shown(state(3, "plan", 2, asked))
+    now, out = catch_up(before, view(state(4, "plan", 2, away)), rpcs().__next__)
+    assert sent(out) == []
+    assert now.asked["q"] == replace(before.asked["q"], expires=500)
+    _, out = catch_up(now, view(state(4, "plan", 2, away), now=500), rpcs().__next__)
+    assert len(sent(out)) == 2
+    back = replace(question(), waiting=(StepId("t"),))
+    now, out = catch_up(now, view(state(5, "plan", 2, back)), rpcs().__next__)
+    assert (sent(out), now.asked["q"].expires) == ([], before.asked["q"].expires)
+
+
 def test_a_question_expires_without_an_event() -> None:
     seen = state(3, "plan", 2, question())
     _, out = catch_up(shown(seen), view(seen, now=EXPIRES), rpcs().__next__)

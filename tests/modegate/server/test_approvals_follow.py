@@ -15,6 +15,7 @@ from modegate.core.events import (
     ApprovalClosed,
     ApprovalDelivered,
     ApprovalDetached,
+    ApprovalDropped,
     ModeSet,
 )
 from modegate.core.ids import LOCAL, ModeId, SessionKey, Tenant
@@ -116,6 +117,19 @@ async def test_an_expiry_is_told_without_an_event(
         clock.now = 2_000
         assert await news(changes) == [("a", Status.CLOSED, "expired")]
         assert await anext(changes) == []
+
+
+async def test_r1_that_nobody_came_back_for_it_is_told_without_an_event(
+    log: EventLog, follower: Follower, clock: Time
+) -> None:
+    """The process that the client left is gone too, so that nobody closes it."""
+    await log.append(S, [mode_set("plan"), entry(plan("a"))])
+    async with following(follower) as changes:
+        assert await news(changes) == [("a", Status.ASKED, "")]
+        await log.append(S, [entry(ApprovalDropped("a", plan("a").step, 2_000))])
+        assert await news(changes) == [("a", Status.ASKED, "")]
+        clock.now = 2_000
+        assert await news(changes) == [("a", Status.CLOSED, "abandoned")]
 
 
 async def test_an_unreadable_session_has_nothing_open_any_more(
