@@ -236,7 +236,8 @@ class Exchange(Ending):
     def _straightener(self, limit: int) -> Straightener | None:
         """Give what brings a loose server's stream into the form that every client reads alike."""
         seed = f"{self._step.step}/{self._closing.hops}"
-        return self._dialect.straightener(limit, Ids(seed, self._asking.call_ids))
+        ids = Ids(seed, self._asking.call_ids, renames=self._asking.kept is None)
+        return self._dialect.straightener(limit, ids)
 
     def upstream_data(self, data: bytes) -> list[Effect]:
         """Take a piece of the hop's body."""

@@ -56,9 +56,13 @@ class Straightener(Protocol):
 class Ids:
     """Ids of our own, for calls that have none, or that of another call."""
 
-    def __init__(self, seed: str, taken: Collection[str]) -> None:
-        """Begin a hop: `seed` tells it from others, `taken` are the ids of calls in its history."""
+    def __init__(self, seed: str, taken: Collection[str], *, renames: bool = True) -> None:
+        """Begin a hop: `seed` tells it from others, `taken` are the ids of calls in its history.
+
+        Without `renames` an id stays, be it another call's: a provider that keeps the answer goes by it.
+        """
         self._seed = seed
+        self._renames = renames
         self._taken = set(taken)
         self._made = 0
 
@@ -66,7 +70,7 @@ class Ids:
         """Give the id that a call needs in the place of the given one; None if that will do."""
         if given not in (None, "") and not isinstance(given, str):
             return None  # no id at all, and refused for it
-        if given and given not in self._taken:
+        if given and (given not in self._taken or not self._renames):
             self._taken.add(given)
             return None
         self._made += 1

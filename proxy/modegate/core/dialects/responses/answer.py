@@ -51,6 +51,8 @@ PARTS = frozenset({"output_text", "refusal", "text", "summary_text", "reasoning_
 
 BEGINNINGS = frozenset({"response.created", "response.queued", "response.in_progress"})
 ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
+OPEN = frozenset({"in_progress", "queued", "requires_action"})
+"""States in which some servers say that an answer is at its end."""
 ADDED, DONE = "response.output_item.added", "response.output_item.done"
 ERROR = "error"
 IDLE = frozenset({"keepalive", "ping", "response.heartbeat"})

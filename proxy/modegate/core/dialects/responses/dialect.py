@@ -14,6 +14,7 @@ from modegate.core.dialects.base import (
 from modegate.core.dialects.responses import edit, history, kept, restore, spoken
 from modegate.core.dialects.responses.request import ResponsesRequest
 from modegate.core.dialects.responses.said import ResponsesRead
+from modegate.core.dialects.responses.straight import ResponsesStraightener
 from modegate.core.dialects.responses.stream import ResponsesStreamReader
 from modegate.core.dialects.responses.whole import ResponsesWhole
 from modegate.core.dialects.responses.write import ResponsesStreamWriter
@@ -138,8 +139,9 @@ class ResponsesDialect:
         """Give a reader for one hop; `strictly` where its frames will be edited."""
         return ResponsesStreamReader(strictly=strictly)
 
-    def straightener(self, limit: int, ids: Ids) -> None:
-        """Give nothing: what servers make of this API is read as it comes."""
+    def straightener(self, limit: int, ids: Ids) -> ResponsesStraightener:
+        """Give what straightens a hop's stream."""
+        return ResponsesStraightener(limit, ids)
 
     def stream_writer(self) -> ResponsesStreamWriter:
         """Give the writer for a step."""

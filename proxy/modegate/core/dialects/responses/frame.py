@@ -22,6 +22,8 @@ class EventFrame:
     type: str = ""
     name: bytes = b""
     """What its `event:` says; empty where it has none."""
+    own: bool = False
+    """It came in another form, so that its lines are ours."""
     number: int = 0
     """How many events of the hop came before it."""
     out: Out | None = None

@@ -19,6 +19,7 @@ from modegate.core.dialects.responses.items import (
 )
 from modegate.core.dialects.responses.said import Out, ResponsesRead
 from modegate.core.dialects.sole import is_index
+from modegate.core.dialects.straight import Straight
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.spans import Span
 from modegate.core.sse import BLANK, Frame
@@ -65,10 +66,15 @@ class ResponsesStreamReader:
             return _nowhere(EventFrame(frame.raw, b""))
         value = answer.parse_event(data)
         kind = answer.text_in(value, "type")
-        event = EventFrame(frame.raw, data, value, kind, frame.event, self._count)
+        own = isinstance(frame, Straight)
+        event = EventFrame(frame.raw, data, value, kind, frame.event, own, self._count)
         self._count += 1
         self._check(frame, event)
-        return self._read(event)
+        parts = self._read(event)
+        if isinstance(frame, Straight) and frame.doubt:
+            for call in parts[0].calls:
+                call.odd = call.odd or frame.doubt
+        return parts
 
     def _check(self, frame: Frame, event: EventFrame) -> None:
         kind = event.type
@@ -219,7 +225,9 @@ class ResponsesStreamReader:
             # Cut off at a limit: what stops in the middle there, no client can run.
             self._choice.finish = "incomplete"
         parts = _call(event, out.call)
-        parts[0].ends = (out.call,)
+        if not out.call.broken:
+            # Else how the answer ends says whether it was cut off.
+            parts[0].ends = (out.call,)
         return parts
 
     def _live(self, event: EventFrame, out: Out) -> list[Part]:
@@ -292,17 +300,14 @@ class ResponsesStreamReader:
         choice = self._choice
         for out in choice.outs:
             call = out.call
-            # Of what failed nothing is a call, and nobody is asked about one that waited for the end.
-            settled = out.ended and (
-                status != "failed" or call is None or call.released is not None
-            )
-            if call is None or settled:
+            if call is None or (out.ended and not call.broken) or call.released is not None:
                 continue
-            if status == "completed":
-                call.odd = "it has no end"
-            else:
+            if status != "completed":
+                # Cut off: no client can run it, and the end of the answer says why.
                 call.released = False
                 choice.calls.remove(call)
+            elif not out.ended:
+                call.odd = "it has no end"
         choice.finish = status
         end = EventFrame(b"", b"")
         event.parts = [Part(event, Kind.FINISH, size=len(event.raw))]

@@ -51,7 +51,15 @@ class ResponsesWhole:
         exact = answer.items_of(exactly(body, self._value))
         for place, item, as_it_is in zip(places, items, exact, strict=True):
             self._take(item, as_it_is, body[place.start : place.end])
-        self._read.finish = answer.text_in(self._value, "status") or None
+        status = answer.text_in(self._value, "status") or None
+        self._says = status in answer.OPEN and bool(items)
+        """It says that it goes on, as that of some servers does at its end."""
+        self._read.finish = "completed" if self._says else status
+        if status == "incomplete":
+            for call in [one for one in self._read.calls if one.broken]:
+                # Cut off: no client can run it, and the answer says why.
+                call.released = False
+                self._read.calls.remove(call)
         if self.failed:
             # Of what failed nothing is a call: it goes nowhere, and nobody is asked about it.
             self._read.calls.clear()
@@ -85,6 +93,8 @@ class ResponsesWhole:
         front = [out.raw for hop in before for out in hop.outs if out.shown and out.raw]
         back = [self._closing(text) for text in closing.values()]
         edits: list[Edit] = []
+        if self._says:
+            edits.append(Edit(*spans["status"], b'"completed"'))
         if before and "previous_response_id" in spans:
             # A later hop may go on from one that the client was not told of.
             previous = msgspec.json.encode(before[0].previous)

@@ -224,7 +224,7 @@ class ResponsesStreamWriter:
             edits += self._end_edits(event)
         edits += self._number_edits(event)
         self._hop.events += 1
-        if not edits:
+        if not edits and not event.own:
             return self._out.passed(event.raw)
         # Written anew: what a comment or an id repeats of the data is no part of what was judged.
         return self._out.own(apply(event.data, edits), event.name)
@@ -233,6 +233,9 @@ class ResponsesStreamWriter:
         number = event.value.get("sequence_number")
         if number is None:
             return []
+        # In order too, where those of a loose server were not.
+        ordered = self._last < 0 or number == self._last + 1
+        self._renumbers = self._renumbers or not ordered
         self._last = wanted = self._last + 1 if self._renumbers else number
         if wanted == number:
             return []

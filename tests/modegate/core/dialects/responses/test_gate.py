@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from modegate.core.errors import UpstreamFailed
-from modegate.core.events import TurnWithheld
+from modegate.core.events import CallJudged, TurnWithheld
 from modegate.core.policy import Limits
 from support import judges
 from support.playbook import POLICY, Got, Reply, Session, bytewise, cut_at, mode, policy
@@ -31,6 +31,7 @@ from support.responses import (
     request,
     session,
     stream,
+    whole,
 )
 
 REQUEST = request("read", "grep", "write", stream=True)
@@ -46,13 +47,21 @@ def numbers(body: bytes) -> list[int]:
     return [event["sequence_number"] for event in read(body)]
 
 
+def bare(event: Any) -> Any:
+    return {key: value for key, value in event.items() if key != "sequence_number"}
+
+
 def output(body: bytes) -> list[Any]:
     found: list[Any] = last(body)["output"]
     return found
 
 
+def said_in(found: Any) -> list[str]:
+    return [item["content"][0]["text"] for item in found["output"] if item["type"] == "message"]
+
+
 def said(body: bytes) -> list[str]:
-    return [item["content"][0]["text"] for item in output(body) if item["type"] == "message"]
+    return said_in(last(body))
 
 
 # What passes ------------------------------------------------------------------------------------
@@ -182,10 +191,22 @@ def test_no_hop_follows_an_answer_that_did_not_complete(status: str) -> None:
     assert b"SECRET" not in got.body
 
 
-def test_a_call_that_is_cut_at_a_limit_passes_if_its_tool_is_allowed() -> None:
-    cut = call("read", '{"path":"a', status="incomplete")
-    body = answer(cut, status="incomplete")
-    assert step(body).body == body
+@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize("status", ["incomplete", "completed"])
+@pytest.mark.parametrize("tool", ["read", "write"])
+def test_g10_a_call_that_is_cut_at_a_limit_goes_nowhere(
+    tool: str, status: str, streamed: bool
+) -> None:
+    """Codex runs what ends; the answer's own end says why there is none, and no policy has refused it."""
+    items = [message("Hi"), call(tool, '{"path":"a', status=status)]
+    reply = answer(*items, status="incomplete") if streamed else whole(*items, status="incomplete")
+    got = step(reply, body=REQUEST if streamed else {**REQUEST, "stream": False})
+    found = last(got.body) if streamed else got.json
+    assert (found["status"], said_in(found)) == ("incomplete", ["Hi"])
+    assert [item["type"] for item in found["output"]] == ["message"]
+    assert b"path" not in got.body
+    assert len(got.requests) == 1
+    assert not [event for event in got.events if isinstance(event, CallJudged)]
 
 
 def test_a_call_without_an_end_goes_nowhere() -> None:
@@ -253,9 +274,15 @@ def test_a_later_hop_that_fails_behind_a_released_call_fails() -> None:
 def test_what_follows_a_call_waits_for_it() -> None:
     found = [begin(), added(READ, 0), *item_events(message("b"), 1), *item_events(READ, 0)[1:],
              end([READ, message("b")])]  # fmt: skip
-    body = stream(found)
-    got = step(body)
-    assert got.body == body
+    got = step(stream(found))
+    plain = [
+        begin(),
+        *item_events(READ, 0),
+        *item_events(message("b"), 1),
+        end([READ, message("b")]),
+    ]
+    assert [bare(event) for event in read(got.body)] == [bare(event) for event in plain]
+    assert numbers(got.body) == sorted(set(numbers(got.body)))
     refused = stream([begin(), added(WRITE, 0), *item_events(message("b"), 1),
                       *item_events(WRITE, 0)[1:], end([WRITE, message("b")])])  # fmt: skip
     got = step(refused, answer(message("c", "m3"), n=2))
