@@ -38,6 +38,7 @@ from modegate.core.errors import (
 from modegate.core.gate import Ask, Gate
 from modegate.core.hop import HopAnswer, StreamedHop
 from modegate.core.hop_whole import WholeHop
+from modegate.core.ids import ToolName
 from modegate.core.mending import Mending
 from modegate.core.passed import Passed
 from modegate.core.policy import EXIT_TOOL
@@ -138,6 +139,7 @@ class Exchange(Ending):
         texts = self._texts(limits.held)
         hop = StreamedHop(reader, self._writer, limits, later=False, texts=texts)
         hop.straight = self._straightener(limits.held)
+        hop.hold.late = self._exits
         try:
             whole, begun = hop.overtake(passed.pieces)
         except ModegateError:
@@ -221,6 +223,7 @@ class Exchange(Ending):
                 texts=self._texts(limits.held),
             )
             hop.straight = None if self._lenient else self._straightener(limits.held)
+            hop.hold.late = self._exits
         else:
             texts = self._texts(limits.body)
             self._answer = WholeHop(self._dialect, limits, lenient=self._lenient, texts=texts)
@@ -232,6 +235,11 @@ class Exchange(Ending):
         """Give what holds back calls in plain text, where text is more than text."""
         rules = self._offer.texts
         return TextGate(self._dialect, rules, self._tails, limit) if rules is not None else None
+
+    @property
+    def _exits(self) -> frozenset[ToolName]:
+        """Give the names of calls that can only leave a mode if another hop may follow."""
+        return frozenset({EXIT_TOOL, self._offer.native or EXIT_TOOL})
 
     def _straightener(self, limit: int) -> Straightener | None:
         """Give what brings a loose server's stream into the form that every client reads alike."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from modegate.core.arguments import parse_arguments
+from modegate.core.arguments import paired, parse_arguments
 from modegate.core.dialects.responses.answer import ADDED, CLIENT_RUNS, DONE, INERT, parse_event
 from modegate.core.dialects.responses.forms import PIECES, Forms
 from modegate.core.dialects.responses.items import CALLS, call_of, same_arguments
@@ -128,7 +128,7 @@ class Run:
         """The arguments, as far as they have come."""
         if self.item:
             return str(_read_any(without_lone_surrogates(self.item)).get(self._key) or "")
-        return self.said if self.said is not None else "".join(self.pieces)
+        return self.said if self.said is not None else paired("".join(self.pieces))
 
     @property
     def whole(self) -> bool:

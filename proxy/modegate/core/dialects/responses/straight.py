@@ -16,7 +16,15 @@ from modegate.core.dialects.responses import answer
 from modegate.core.dialects.responses.answer import ADDED, DONE, ENDS, ERROR, IDLE, INERT
 from modegate.core.dialects.responses.forms import PIECES
 from modegate.core.dialects.responses.items import CALLS
-from modegate.core.dialects.responses.run import Head, Run, Written, ids_of, read_head, same
+from modegate.core.dialects.responses.run import (
+    Head,
+    Run,
+    Written,
+    exactly_in,
+    ids_of,
+    read_head,
+    same,
+)
 from modegate.core.dialects.sole import is_index
 from modegate.core.dialects.straight import Ids, bare, framed, with_member
 from modegate.core.hold import over
@@ -271,7 +279,8 @@ class ResponsesStraightener:
             return self._late(run, frame, event, of_call=of_call)
         run.loose = run.loose or (of_call and event.item_id != run.head.id)
         if of_call and kind.endswith(".delta") and isinstance(event.delta, str):
-            run.pieces.append(event.delta)
+            half = "\ufffd" in event.delta
+            run.pieces.append(exactly_in(frame.data or b"")["delta"] if half else event.delta)
         elif of_call and kind.endswith(".done"):
             said = event.arguments if event.arguments is not None else event.input
             run.said = said if isinstance(said, str) else run.said
