@@ -13,6 +13,8 @@ from modegate.core.assemble import assemble
 from modegate.core.coming_back import away, returned
 from modegate.core.dialects.base import ChoiceRead, Dialect, Refused
 from modegate.core.effects import Abandon, Append, CallUpstream, Effect, Headers, KeepOpen
+from modegate.core.dialects.straight import Ids
+from modegate.core.effects import Abandon, Append, CallUpstream, Effect, Headers
 from modegate.core.errors import BadRequest
 from modegate.core.events import AnswerMapped, HistoryRefused, NoticeGiven, TurnWithheld
 from modegate.core.forms import MAX_MODEL, Form, Manner
@@ -215,6 +217,10 @@ class Asking:
         """Ids of calls in the history."""
         ids: frozenset[str] = self._base.call_ids
         return ids
+
+    def ids(self, hop: int) -> Ids:
+        """Give ids of our own for calls of a hop's answer; a provider that keeps it goes by its own."""
+        return Ids(f"{self._step.step}/{hop}", self.call_ids, renames=self.kept is None)
 
     def untouched(self, standing: Standing) -> list[Effect]:
         """Send the request as it came, but for what is put back."""

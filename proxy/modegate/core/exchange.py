@@ -17,7 +17,6 @@ from modegate.core.approvals import Approval, Status
 from modegate.core.asking import Asking, StepRequest
 from modegate.core.complaints import Complaint
 from modegate.core.dialects.base import Dialect, Refused
-from modegate.core.dialects.straight import Ids, Straightener
 from modegate.core.effects import (
     AskPerson,
     Count,
@@ -38,7 +37,6 @@ from modegate.core.errors import (
 from modegate.core.gate import Ask, Gate
 from modegate.core.hop import HopAnswer, StreamedHop
 from modegate.core.hop_whole import WholeHop
-from modegate.core.ids import ToolName
 from modegate.core.mending import Mending
 from modegate.core.passed import Passed
 from modegate.core.policy import EXIT_TOOL
@@ -138,8 +136,7 @@ class Exchange(Ending):
         reader, limits = self._dialect.stream_reader(strictly=False), self._now.policy.limits
         texts = self._texts(limits.held)
         hop = StreamedHop(reader, self._writer, limits, later=False, texts=texts)
-        hop.straight = self._straightener(limits.held)
-        hop.hold.late = self._exits
+        self._in_front(hop, limits.held)
         try:
             whole, begun = hop.overtake(passed.pieces)
         except ModegateError:
@@ -222,8 +219,8 @@ class Exchange(Ending):
                 lenient=self._lenient,
                 texts=self._texts(limits.held),
             )
-            hop.straight = None if self._lenient else self._straightener(limits.held)
-            hop.hold.late = self._exits
+            if not self._lenient:
+                self._in_front(hop, limits.held)
         else:
             texts = self._texts(limits.body)
             self._answer = WholeHop(self._dialect, limits, lenient=self._lenient, texts=texts)
@@ -236,16 +233,9 @@ class Exchange(Ending):
         rules = self._offer.texts
         return TextGate(self._dialect, rules, self._tails, limit) if rules is not None else None
 
-    @property
-    def _exits(self) -> frozenset[ToolName]:
-        """Give the names of calls that can only leave a mode if another hop may follow."""
-        return frozenset({EXIT_TOOL, self._offer.native or EXIT_TOOL})
-
-    def _straightener(self, limit: int) -> Straightener | None:
-        """Give what brings a loose server's stream into the form that every client reads alike."""
-        seed = f"{self._step.step}/{self._closing.hops}"
-        ids = Ids(seed, self._asking.call_ids, renames=self._asking.kept is None)
-        return self._dialect.straightener(limit, ids)
+    def _in_front(self, hop: StreamedHop, limit: int) -> None:
+        """Bring a loose server's stream into the form that every client reads alike."""
+        hop.straight = self._dialect.straightener(limit, self._asking.ids(self._closing.hops))
 
     def upstream_data(self, data: bytes) -> list[Effect]:
         """Take a piece of the hop's body."""
