@@ -12,9 +12,8 @@ from modegate.core.approvals import moved_on
 from modegate.core.assemble import assemble
 from modegate.core.coming_back import away, returned
 from modegate.core.dialects.base import ChoiceRead, Dialect, Refused
-from modegate.core.effects import Abandon, Append, CallUpstream, Effect, Headers, KeepOpen
 from modegate.core.dialects.straight import Ids
-from modegate.core.effects import Abandon, Append, CallUpstream, Effect, Headers
+from modegate.core.effects import Abandon, Append, CallUpstream, Effect, Headers, KeepOpen
 from modegate.core.errors import BadRequest
 from modegate.core.events import AnswerMapped, HistoryRefused, NoticeGiven, TurnWithheld
 from modegate.core.forms import MAX_MODEL, Form, Manner

@@ -114,6 +114,8 @@ class Gathered:
     """A tool that stands for this one and others, of what the provider runs: who allows it allows them."""
     text: bool = False
     """It stands in the answer's plain text, which some agents run."""
+    torn: bool = False
+    """It stops in the middle, as its answer was cut off, and some client would run it so: it goes nowhere."""
     waits: bool = False
     """A person may be asked about it, but only once it is known how the answer ends."""
     released: bool | None = None

@@ -147,6 +147,9 @@ class Gate:
             if early and not call.text and ruling.judgement.verdict is Verdict.ASK:
                 call.waits = True
                 continue
+            if call.torn and ruling.judgement.verdict is not Verdict.ANSWER:
+                call.released = False  # and nobody has refused it
+                continue
             reason = ruling.judgement.reason[: words.MAX_REASON]
             ruling = replace(ruling, judgement=replace(ruling.judgement, reason=reason))
             if ruling.force is not None or ruling.judgement.verdict is Verdict.ANSWER:

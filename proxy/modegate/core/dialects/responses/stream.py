@@ -300,14 +300,16 @@ class ResponsesStreamReader:
         choice = self._choice
         for out in choice.outs:
             call = out.call
-            if call is None or (out.ended and not call.broken) or call.released is not None:
+            if call is None or call.released is not None:
                 continue
-            if status != "completed":
-                # Cut off: no client can run it, and the end of the answer says why.
+            call.torn = status == "incomplete" and call.broken
+            if out.ended and status != "failed":
+                continue
+            if status == "completed":
+                call.odd = "it has no end"
+            else:
                 call.released = False
                 choice.calls.remove(call)
-            elif not out.ended:
-                call.odd = "it has no end"
         choice.finish = status
         end = EventFrame(b"", b"")
         event.parts = [Part(event, Kind.FINISH, size=len(event.raw))]

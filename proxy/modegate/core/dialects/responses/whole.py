@@ -55,11 +55,8 @@ class ResponsesWhole:
         self._says = status in answer.OPEN and bool(items)
         """It says that it goes on, as that of some servers does at its end."""
         self._read.finish = "completed" if self._says else status
-        if status == "incomplete":
-            for call in [one for one in self._read.calls if one.broken]:
-                # Cut off: no client can run it, and the answer says why.
-                call.released = False
-                self._read.calls.remove(call)
+        for call in self._read.calls:
+            call.torn = status == "incomplete" and call.broken
         if self.failed:
             # Of what failed nothing is a call: it goes nowhere, and nobody is asked about it.
             self._read.calls.clear()

@@ -197,16 +197,20 @@ def test_no_hop_follows_an_answer_that_did_not_complete(status: str) -> None:
 def test_g10_a_call_that_is_cut_at_a_limit_goes_nowhere(
     tool: str, status: str, streamed: bool
 ) -> None:
-    """Codex runs what ends; the answer's own end says why there is none, and no policy has refused it."""
+    """Codex runs what ends; the answer's own end says why there is none, unless a policy has refused it."""
     items = [message("Hi"), call(tool, '{"path":"a', status=status)]
     reply = answer(*items, status="incomplete") if streamed else whole(*items, status="incomplete")
     got = step(reply, body=REQUEST if streamed else {**REQUEST, "stream": False})
     found = last(got.body) if streamed else got.json
-    assert (found["status"], said_in(found)) == ("incomplete", ["Hi"])
-    assert [item["type"] for item in found["output"]] == ["message"]
+    assert found["status"] == "incomplete"
+    said_ = said_in(found)
+    assert said_[0] == "Hi"
+    assert ["[modegate]" in text for text in said_[1:]] == ([] if tool == "read" else [True])
+    assert {item["type"] for item in found["output"]} == {"message"}
     assert b"path" not in got.body
     assert len(got.requests) == 1
-    assert not [event for event in got.events if isinstance(event, CallJudged)]
+    judged = [event.tool for event in got.events if isinstance(event, CallJudged)]
+    assert judged == ([] if tool == "read" else ["write"])
 
 
 def test_a_call_without_an_end_goes_nowhere() -> None:
