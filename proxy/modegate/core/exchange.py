@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from modegate.core import headers, leaving, words
 from modegate.core.approvals import Approval, Status
@@ -223,7 +224,12 @@ class Exchange(Ending):
                 self._in_front(hop, limits.held)
         else:
             texts = self._texts(limits.body)
-            self._answer = WholeHop(self._dialect, limits, lenient=self._lenient, texts=texts)
+            self._answer = whole = WholeHop(
+                self._dialect, limits, lenient=self._lenient, texts=texts
+            )
+            if not self._lenient:
+                ids = self._asking.ids(self._closing.hops)
+                whole.straight = partial(self._dialect.straight_whole, ids=ids)
         self._closing.begin_hop(self._answer)
         self._status, self._headers = status, self._own_head(lines)
         return self._send_head(status, self._headers) if streamed and not later else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from modegate.core.calls import Gathered
@@ -35,6 +35,8 @@ class WholeHop:
         self._limit = limits.body
         self._held = limits.held
         self._body = bytearray()
+        self.straight: Callable[[bytes], bytes] | None = None
+        """What gives the answer of a loose server in the form that every client reads alike."""
         self.answer: WholeAnswer | None = None
         self.cut = False
         self.failure: ModegateError | None = None
@@ -89,6 +91,7 @@ class WholeHop:
         try:
             # As what most programs read in it, so that all clients read what is judged.
             body = bytes(self._body) if self._lenient else utf8(bytes(self._body))
+            body = body if self.straight is None else self.straight(body)
             if self._texts is None:
                 self._read(body)
             else:

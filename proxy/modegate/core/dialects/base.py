@@ -381,6 +381,10 @@ class Dialect(Protocol):
         """
         ...
 
+    def straight_whole(self, body: bytes, ids: Ids) -> bytes:
+        """Give a whole answer in which no call lacks what every client goes by."""
+        ...
+
     def stream_writer(self) -> StreamWriter:
         """Give the writer for a step."""
         ...

@@ -16,7 +16,14 @@ from typing import Any, Protocol
 import msgspec
 
 from modegate.core.calls import SIGNATURE, digest
-from modegate.core.spans import Edit, apply, members, without_lone_surrogates
+from modegate.core.spans import (
+    Edit,
+    apply,
+    elements,
+    members,
+    without,
+    without_lone_surrogates,
+)
 from modegate.core.sse import Frame
 
 
@@ -111,3 +118,50 @@ def with_member(data: bytes, value: bytes, *keys: str) -> bytes:
 def bare(frame: Frame) -> bytes:
     """Give a frame's data as it is read, in UTF-8 and without halves of characters."""
     return without_lone_surrogates(frame.data or b"")
+
+
+class _Call(msgspec.Struct):
+    type: Any = None
+    id: Any = None
+    call_id: Any = None
+    name: Any = None
+    toolset_name: Any = None
+    input: Any = None
+    arguments: Any = None
+
+
+_read_call = msgspec.json.Decoder(_Call).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Where a whole answer has its calls."""
+
+    key: str
+    """The member that lists them, among other things."""
+    kinds: frozenset[str]
+    id: str
+    """The member of a call that is its id."""
+    prefix: str
+
+    def straight(self, body: bytes, ids: Ids) -> bytes:
+        """Give an answer in which each call has an id of its own, and none is a placeholder."""
+        try:
+            text = without_lone_surrogates(body)
+            (span,) = [one.value for one in members(text) if one.key == self.key]
+            places = elements(text, span)
+            found = [_read_call(text[start:stop]) for start, stop in places]
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return body  # who reads it says what is wrong
+        drop: set[int] = set()
+        edits: list[Edit] = []
+        for at, call in enumerate(found):
+            if not isinstance(call.type, str) or call.type not in self.kinds:
+                continue
+            if not (call.name or call.toolset_name or call.input or call.arguments):
+                drop.add(at)
+            elif (own := ids.own(getattr(call, self.id), self.prefix)) is not None:
+                start, stop = places[at]
+                whole = with_member(body[start:stop], msgspec.json.encode(own), self.id)
+                edits.append(Edit(start, stop, whole))
+        return apply(body, [*edits, *without(places, drop)]) if edits or drop else body

@@ -104,6 +104,10 @@ class ChatDialect:
     def straightener(self, limit: int, ids: Ids) -> None:
         """Give nothing: what servers make of this API is read as it comes."""
 
+    def straight_whole(self, body: bytes, ids: Ids) -> bytes:
+        """Give a whole answer as it came."""
+        return body
+
     def stream_writer(self) -> ChatStreamWriter:
         """Give the writer for a step."""
         return ChatStreamWriter()

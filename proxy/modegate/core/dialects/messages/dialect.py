@@ -12,13 +12,13 @@ from modegate.core.dialects.base import (
     Spoken,
 )
 from modegate.core.dialects.messages import binding, edit, history, restore, spoken
-from modegate.core.dialects.messages.blocks import TEXT, Block, MessageRead
+from modegate.core.dialects.messages.blocks import CALL, TEXT, Block, MessageRead
 from modegate.core.dialects.messages.request import MessagesRequest
 from modegate.core.dialects.messages.straight import MessagesStraightener
 from modegate.core.dialects.messages.stream import MessagesStreamReader
 from modegate.core.dialects.messages.whole import MessagesWhole
 from modegate.core.dialects.messages.write import MessagesStreamWriter
-from modegate.core.dialects.straight import Ids
+from modegate.core.dialects.straight import Ids, Listed
 from modegate.core.effects import CallUpstream
 from modegate.core.errors import DialectName
 from modegate.core.forms import Manner
@@ -36,6 +36,8 @@ FINAL = frozenset(
         "refusal",
     }
 )
+
+_LISTED = Listed("content", frozenset({CALL}), "id", "toolu_")
 
 
 class MessagesDialect:
@@ -111,6 +113,10 @@ class MessagesDialect:
     def straightener(self, limit: int, ids: Ids) -> MessagesStraightener:
         """Give what straightens a hop's stream."""
         return MessagesStraightener(limit, ids)
+
+    def straight_whole(self, body: bytes, ids: Ids) -> bytes:
+        """Give a whole answer in which each call has an id of its own."""
+        return _LISTED.straight(body, ids)
 
     def stream_writer(self) -> MessagesStreamWriter:
         """Give the writer for a step."""

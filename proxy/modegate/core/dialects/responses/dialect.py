@@ -12,19 +12,22 @@ from modegate.core.dialects.base import (
     Spoken,
 )
 from modegate.core.dialects.responses import edit, history, kept, restore, spoken
+from modegate.core.dialects.responses.items import CALLS
 from modegate.core.dialects.responses.request import ResponsesRequest
 from modegate.core.dialects.responses.said import ResponsesRead
 from modegate.core.dialects.responses.straight import ResponsesStraightener
 from modegate.core.dialects.responses.stream import ResponsesStreamReader
 from modegate.core.dialects.responses.whole import ResponsesWhole
 from modegate.core.dialects.responses.write import ResponsesStreamWriter
-from modegate.core.dialects.straight import Ids
+from modegate.core.dialects.straight import Ids, Listed
 from modegate.core.errors import DialectName
 from modegate.core.events import AnswerMapped
 from modegate.core.forms import Manner
 from modegate.core.keeping import Kept
 from modegate.core.standing import Standing
 from modegate.core.transcript import Lost
+
+_LISTED = Listed("output", CALLS, "call_id", "call_")
 
 
 class ResponsesDialect:
@@ -142,6 +145,10 @@ class ResponsesDialect:
     def straightener(self, limit: int, ids: Ids) -> ResponsesStraightener:
         """Give what straightens a hop's stream."""
         return ResponsesStraightener(limit, ids)
+
+    def straight_whole(self, body: bytes, ids: Ids) -> bytes:
+        """Give a whole answer in which each call has an id of its own."""
+        return _LISTED.straight(body, ids)
 
     def stream_writer(self) -> ResponsesStreamWriter:
         """Give the writer for a step."""

@@ -15,6 +15,7 @@ from support.message_frames import (
     SECRET,
     WRITE,
     begin,
+    call,
     delta,
     end,
     event,
@@ -27,6 +28,7 @@ from support.message_frames import (
     text,
     thinking,
     use,
+    whole,
 )
 from support.messages import request
 from support.playbook import Got, Reply, bytewise, cut_at, mode, policy, rule
@@ -519,3 +521,40 @@ def test_in_a_later_hop_too() -> None:
     strict(got.body)
     assert shown(heard(got)) == BOTH
     assert SECRET.encode() not in got.body
+
+
+WHOLE = {
+    "no id": ([call("read", {"p": 1}) | {"id": None}], ["read"]),
+    "an id twice": ([call("read", {"p": 1}, "c"), call("grep", {"q": 1}, "c")], ["read", "grep"]),
+    "a placeholder": ([call("", {}, ""), {"type": "text", "text": "A"}, call("read")], ["read"]),
+    "a placeholder alone": ([{"type": "text", "text": "A"}, call("", {}, "")], []),
+}
+
+
+@pytest.mark.parametrize(("blocks", "names"), WHOLE.values(), ids=WHOLE)
+def test_a_whole_answer_has_ids_too(blocks: list[Any], names: list[str]) -> None:
+    got = session().step({**ASK, "stream": False}, [whole(*blocks)])
+    calls = [one for one in got.json["content"] if one["type"] == "tool_use"]
+    assert [one["name"] for one in calls] == names
+    assert len({one["id"] for one in calls if one["id"]}) == len(names)
+    assert got.json["stop_reason"] == ("tool_use" if names else "end_turn")
+    assert len(got.requests) == 1
+
+
+def test_an_id_of_the_history_is_not_used_again() -> None:
+    """Streamed and whole: results are told apart by it."""
+    turn = [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": [call("read", {"p": 0}, "call_0")]},
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "call_0", "content": "x"}],
+        },
+    ]
+    asked = request("read", messages=turn)
+    streamed = session().step({**asked, "stream": True}, [stream(use(0, "read", P, id_="call_0"))])
+    (called,) = heard(streamed).calls
+    got = session().step(asked, [whole(call("read", {"p": 1}, "call_0"))])
+    ids = {called.id, got.json["content"][0]["id"]}
+    assert "call_0" not in ids
+    assert len(ids) == 1

@@ -120,7 +120,7 @@ UNREADABLE = {
     "chat": b'{"content":[],"choices":[{"message":{"tool_calls":[]}}]}',
     "reason a number": b'{"content":[],"stop_reason":1}',
     "too many blocks": b'{"content":[%b]}' % b",".join([b'{"type":"text"}'] * 4097),
-    "too many calls": b'{"content":[%b]}' % b",".join([b'{"type":"tool_use"}'] * 129),
+    "too many calls": b'{"content":[%b]}' % b",".join([b'{"type":"tool_use","name":"x"}'] * 129),
 }  # fmt: skip
 
 
@@ -137,7 +137,7 @@ def test_what_leaves_a_doubt_is_an_error(body: bytes) -> None:
 ODD = {
     "a string": call("read") | {"input": "{}"},
     "a list": call("read") | {"input": [1]},
-    "no name": {"type": "tool_use", "id": "t", "input": {}},
+    "no name": {"type": "tool_use", "id": "t", "input": {"p": 1}},
     "id a number": call("read") | {"id": 7},
     "toolset": call("read", toolset_name="browser"),
 }

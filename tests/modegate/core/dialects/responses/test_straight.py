@@ -484,3 +484,40 @@ def test_n017_a_whole_answer_too(tool: str, status: str) -> None:
     assert got.json["status"] == "completed"
     assert len(got.requests) == (1 if tool == "read" else 2)
     assert (b"SECRET" in got.body) is (tool == "read")
+
+
+PLACEHOLDER = call("", "", 7)
+NO_ID = {key: value for key, value in READ.items() if key != "call_id"}
+WHOLE = {
+    "no call_id": ([TEXT, NO_ID], ["read"]),
+    "an empty call_id": ([READ | {"call_id": ""}], ["read"]),
+    "a call_id twice": ([READ, GREP | {"call_id": READ["call_id"]}], ["read", "grep"]),
+    "a placeholder": ([PLACEHOLDER, TEXT, READ], ["read"]),
+    "a placeholder alone": ([TEXT, PLACEHOLDER], []),
+}
+
+
+@pytest.mark.parametrize(("items", "names"), WHOLE.values(), ids=WHOLE)
+def test_a_whole_answer_has_ids_too(items: list[Any], names: list[str]) -> None:
+    got = session().step({**REQUEST, "stream": False}, [whole(*items)])
+    calls = [one for one in got.json["output"] if one["type"] == "function_call"]
+    assert [one["name"] for one in calls] == names
+    ids = [one["call_id"] for one in calls]
+    assert all(isinstance(one, str) and one for one in ids)
+    assert len({*ids}) == len(ids)
+    assert len(got.requests) == 1
+
+
+@pytest.mark.parametrize("store", [True, False])
+def test_an_id_of_the_history_is_used_again_only_where_its_provider_keeps_it(store: bool) -> None:
+    """It would not know the result under another."""
+    past = [GREP | {"call_id": READ["call_id"]}]
+    past.append({"type": "function_call_output", "call_id": READ["call_id"], "output": "x"})
+    asked = request("read", "grep", stream=True, history=past) | {"store": store}
+    body = answer(READ)
+    got = session().step(asked, [body])
+    assert (got.body == body) is store
+    strict(got.body, (READ,))
+    asked["stream"] = False
+    found = session().step(asked, [whole(READ)]).json["output"][0]
+    assert (found["call_id"] == READ["call_id"]) is store
