@@ -90,7 +90,8 @@ async def test_the_log_and_all_that_was_built_is_let_go(tmp_path: Path) -> None:
         await composed.parts.log.ping()
         jobs = [job.name for job in composed.jobs]
     watchers = ["the policy watcher", "the watcher of answers under way"]
-    assert jobs == [*watchers, "the recorder", "the upstreams"]
+    closer = "the questions that nobody comes back for"
+    assert jobs == [*watchers, closer, "the recorder", "the upstreams"]
 
 
 @pytest.mark.parametrize(
