@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from support import judges, responses
 from support import message_frames as messages
-from support import responses
 from support.apis import (
     APIS,
     EVIL,
@@ -222,6 +222,12 @@ PLAIN: dict[str, tuple[str, Json]] = {
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
 def test_what_providers_send_passes_to_the_byte(api: str, call: Json, streamed: bool) -> None:
     got = step(api, call, streamed=streamed)
+    if api == "messages" and streamed and call["input"]:
+        # Its beginning holds its arguments, as from loose servers; clients differ in what they make of it.
+        assert judges.told("messages", got.body, streamed=True)[1] == [
+            (call["name"], call["input"])
+        ]
+        return
     assert got.body == APIS[api][0](call, streamed=streamed).body
 
 
@@ -464,6 +470,10 @@ def test_h13_a_call_with_a_line_separator_arrives_whole_for_clients_that_cut_the
     assert len(body.decode().splitlines()) > len(body.split(b"\n"))
     got = APIS[api][2]().step({**APIS[api][3], "stream": True}, [body])
     assert got.body.decode().splitlines() == got.body.decode().split("\n")[:-1]
+    if api == "messages":
+        told = judges.told("messages", got.body, streamed=True)[1]
+        assert told == [("read", {"a": "\u2028\u2029\x85"})]
+        return
     assert raw_signs(got.body) == body
 
 

@@ -66,7 +66,7 @@ class Ids:
     def __init__(self, seed: str, taken: Collection[str], *, renames: bool = True) -> None:
         """Begin a hop: `seed` tells it from others, `taken` are the ids of calls in its history.
 
-        Without `renames` an id stays, be it another call's: a provider that keeps the answer goes by it.
+        Without `renames` each stays as it is: a provider that keeps the answer goes by it.
         """
         self._seed = seed
         self._renames = renames
@@ -75,9 +75,9 @@ class Ids:
 
     def own(self, given: Any, prefix: str) -> str | None:
         """Give the id that a call needs in the place of the given one; None if that will do."""
-        if given not in (None, "") and not isinstance(given, str):
-            return None  # no id at all, and refused for it
-        if given and (given not in self._taken or not self._renames):
+        if not self._renames or (given not in (None, "") and not isinstance(given, str)):
+            return None  # what is no id at all is refused for it
+        if given and given not in self._taken:
             self._taken.add(given)
             return None
         self._made += 1
@@ -113,6 +113,11 @@ def with_member(data: bytes, value: bytes, *keys: str) -> bytes:
     at = (span.start if span else data.index(b"{")) + 1
     comma = b"," if found else b""
     return apply(data, [Edit(at, at, b'"%b":%b%b' % (keys[-1].encode(), value, comma))])
+
+
+def unreadable(frame: Frame) -> Frame:
+    """Give a frame that ends the answer: what it says does not fit what came before."""
+    return Frame(frame.raw, frame.data, frame.event, odd=True)
 
 
 def bare(frame: Frame) -> bytes:

@@ -17,7 +17,15 @@ from modegate.core.calls import canonical
 from modegate.core.dialects.messages.answer import raw_input
 from modegate.core.dialects.messages.blocks import CALL, SHOWN, TEXT, THINKING
 from modegate.core.dialects.sole import is_index
-from modegate.core.dialects.straight import Ids, Straight, bare, framed, made, with_member
+from modegate.core.dialects.straight import (
+    Ids,
+    Straight,
+    bare,
+    framed,
+    made,
+    unreadable,
+    with_member,
+)
 from modegate.core.hold import over
 from modegate.core.spans import members, without_lone_surrogates
 from modegate.core.sse import BLANK, DONE, Frame
@@ -62,7 +70,20 @@ class _Kind(msgspec.Struct):
     partial_json: Any = None
 
 
+class _Block(msgspec.Struct):
+    id: Any = None
+    name: Any = None
+    toolset_name: Any = None
+    text: Any = None
+    thinking: Any = None
+    input: msgspec.Raw = msgspec.Raw(b"")
+
+
+_NOTHING = (b"", b"{}", b"null", b'""', b"[]", b"{ }")
+"""Arguments in a call's beginning that are none."""
+
 _read = msgspec.json.Decoder(_Event).decode
+_read_block = msgspec.json.Decoder(_Block).decode
 _read_kind = msgspec.json.Decoder(_Kind).decode
 _read_any = msgspec.json.Decoder().decode
 _encode = msgspec.json.encode
@@ -131,10 +152,13 @@ class MessagesStraightener:
             return self._error(self._made(_failure(words)))
         try:
             event = _read(bare(frame))
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return [frame]  # who reads it says what is wrong
+        try:
             frame = self._with_name(self._with_type(frame, event), event)
             found = self._event(frame, event)
         except (msgspec.MsgspecError, ValueError, RecursionError):
-            return [frame]  # who reads it says what is wrong
+            return [unreadable(frame)]
         front = self._runs[0] if self._runs else None
         self._live = _beginnings(front) if front and front.shown and not front.closed else ()
         return found
@@ -250,8 +274,8 @@ class MessagesStraightener:
     def _split_start(self, run: _Run) -> None:
         """Let a text begin empty: some clients forget what its beginning says."""
         (frame,) = run.frames
-        block = _read_any(_read(bare(frame)).content_block)
-        said = block.get(run.kind)
+        block = _read_block(_read(bare(frame)).content_block)
+        said = block.text if run.kind == TEXT else block.thinking
         if run.kind not in (TEXT, THINKING) or not isinstance(said, str) or not said:
             return
         empty = with_member(frame.data or b"", b'""', "content_block", run.kind)
@@ -352,17 +376,17 @@ class MessagesStraightener:
         first, *rest = run.frames
         if run.doubt:
             return [framed(first.data or b"", first.event, run.doubt), *rest]
-        block = _read_any(_read(bare(first)).content_block)
-        name, given = block.get("name"), block.get("input")
+        block = _read_block(_read(bare(first)).content_block)
+        name, given = block.name, bytes(block.input) not in _NOTHING
         said = "".join(run.said)
-        if name in (None, "") and not block.get("toolset_name") and not (given or said):
+        if name in (None, "") and not block.toolset_name and not (given or said):
             # A placeholder, as some servers send before they know whether there will be a call.
             return []
         data = first.data or b""
-        own = self._ids.own(block.get("id"), "toolu_")
+        own = self._ids.own(block.id, "toolu_")
         if own is not None:
             data = with_member(data, _encode(own), "content_block", "id")
-        if given and isinstance(given, dict):
+        if given and bytes(block.input).startswith(b"{"):
             text = _given(data)
             if said and canonical(said) != canonical(text):
                 return run.frames

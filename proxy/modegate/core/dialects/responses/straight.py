@@ -26,7 +26,7 @@ from modegate.core.dialects.responses.run import (
     same,
 )
 from modegate.core.dialects.sole import is_index
-from modegate.core.dialects.straight import Ids, bare, framed, with_member
+from modegate.core.dialects.straight import Ids, bare, framed, unreadable, with_member
 from modegate.core.hold import over
 from modegate.core.spans import Edit, apply, elements, members, without, without_lone_surrogates
 from modegate.core.sse import BLANK, Frame
@@ -112,9 +112,12 @@ class ResponsesStraightener:
             return [self._written.frame({"type": ERROR, "code": "server_error", "message": words})]
         try:
             event = _read(bare(frame))
-            return self._event(self._named(frame, event), event)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return [frame]  # who reads it says what is wrong
+        try:
+            return self._event(self._named(frame, event), event)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return [unreadable(frame)]
 
     def passed(self) -> None:
         """Take that the client has all that came so far, as it came."""
