@@ -2,6 +2,7 @@
 
 Each number stands for one answer in each API, streamed and whole. What some client would run though the mode
 forbids it is printed with its number, and the run fails; `--show NUMBER` prints what came in and went out.
+Numbers from a million on stand for servers that announce calls loosely.
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ sys.path[:0] = [str(ROOT / "proxy"), str(ROOT / "tests")]
 
 from support.differential.answers import TOOLS  # noqa: E402 -- behind the path
 from support.differential.sdks import NodeSdks, PythonSdks  # noqa: E402
-from support.differential.trial import Tally, Trial, attempt, rules, told_by_all  # noqa: E402
+from support.differential.trial import (  # noqa: E402
+    LOOSE,
+    Tally,
+    Trial,
+    attempt,
+    rules,
+    told_by_all,
+)
 from support.speech import Speech  # noqa: E402
 from support.speeches import SPEECHES  # noqa: E402
 
@@ -24,10 +32,10 @@ BATCH = 20
 """Numbers that are tried before Node and Python read what came of them."""
 
 
-def batch(speech: Speech, numbers: range, wrong: list[str]) -> list[tuple[int, Trial]]:
+def batch(speech: Speech, begin: int, wrong: list[str]) -> list[tuple[int, Trial]]:
     """Try some answers in one API."""
     tried: list[tuple[int, Trial]] = []
-    for number in numbers:
+    for number in (*range(begin, begin + BATCH), *range(begin + LOOSE, begin + LOOSE + BATCH)):
         try:
             tried.append((number, attempt(speech, rules(), number)))
         except Exception as error:  # noqa: BLE001 -- whatever it is, it is found
@@ -55,7 +63,7 @@ def run(begin: int, seconds: int, only: str) -> int:
             for speech in SPEECHES:
                 if only not in str(speech):
                     continue
-                tried = batch(speech, range(number, number + BATCH), wrong)
+                tried = batch(speech, number, wrong)
                 read = [(at, trial) for at, trial in tried if tally.note(trial)]
                 told = told_by_all([trial for _, trial in read], python, node)
                 for (at, trial), calls in zip(read, told, strict=True):
