@@ -281,3 +281,14 @@ AMBIGUOUS: dict[str, str] = {
 def test_l4_what_can_be_read_in_two_ways_is_refused(message: str) -> None:
     body = json.dumps(request("read")).replace(json.dumps(USER), message).encode()
     assert refused(body)
+
+
+def test_n021_a_search_that_loads_what_the_mode_does_not_have() -> None:
+    """No reference to a missing tool is left, and the way out is offered at once and not deferred."""
+    asked = history("write", "read", tools=(late("ExitPlanMode"),))
+    told = sent(asked, rules("read", "ToolSearch", leave=True))
+    tools = {one["name"]: one for one in told["tools"]}
+    assert set(tools) == {"ToolSearch", "read", "exit_plan_mode"}
+    assert "defer_loading" not in tools["exit_plan_mode"]
+    found = told["messages"][2]["content"][0]["content"]
+    assert [one.get("tool_name") for one in found if one["type"] == "tool_reference"] == ["read"]
