@@ -19,6 +19,7 @@ from modegate.core.dialects.chat import answer as chat_answer
 from modegate.core.dialects.chat import indices, stream
 from modegate.core.dialects.responses import forms
 from modegate.core.dialects.responses import stream as responses_stream
+from modegate.core.dialects.responses.dialect import ResponsesDialect
 from modegate.core.policy import ToolCall
 
 
@@ -122,6 +123,7 @@ FAULTS: dict[str, Fault] = {
         lambda: _patched(
             patch.object(responses_stream, "agree", lambda *_: True),
             patch.object(forms, "same_arguments", lambda *_: True),
+            patch.object(ResponsesDialect, "straightener", lambda *_: None),
         ),
     ),
     "what moves gets one index": Fault(
