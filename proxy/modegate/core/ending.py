@@ -88,11 +88,6 @@ class Ending:
             return b""
         return self._closing.aside(self._writer) or self._writer.keepalive()
 
-    @property
-    def refused(self) -> bool:
-        """Whether the answer under way is an error, which is kept until it is whole."""
-        return self._complaint is not None
-
     def _cut_off(self) -> list[Effect]:
         """End an answer that cannot be read from its middle on; what the agent sends again meets the mode."""
         error = Tightened(

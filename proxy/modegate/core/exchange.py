@@ -280,11 +280,9 @@ class Exchange(Ending):
         if error is not None:
             return self._cut(error)
         if self._complaint is not None:
-            complaint = self._complaint
-            if self._as_before and (call := self._mending.mended(complaint)) is not None:
-                self._complaint = None
-                return [Count("mended"), call]
-            return self._complained(complaint, ended=True)
+            if self._mending.may_mend(self._complaint.status):
+                return [ReadState()]
+            return self._complained(self._complaint, ended=True)
         if self._relay:
             return self._finish("relayed")
         if self._answer is None or self._decoder is None:
@@ -297,7 +295,9 @@ class Exchange(Ending):
         return self._advance()
 
     def state(self, now: Standing) -> list[Effect]:
-        """Judge the calls that wait, by what the session stands under now."""
+        """Judge the calls that wait, or ask again what was refused, by what the session stands under now."""
+        if self._complaint is not None:
+            return self._again(self._complaint, now)
         if self._answer is None:
             raise AssertionError("no call waits")
         if self._answer.doubt is not None:
@@ -442,10 +442,14 @@ class Exchange(Ending):
 
         return self._mending.sending(made)
 
-    @property
-    def _as_before(self) -> bool:
-        """Whether a request may go again: one of before a mode was set would offer what that forbids."""
-        return self._standing.gated or not self._now.gated
+    def _again(self, complaint: Complaint, now: Standing) -> list[Effect]:
+        """Ask again what was refused, unless a mode was set since: it would offer what that forbids."""
+        if any(force not in self._standing.forces for force in (*self._now.forces, *now.forces)):
+            self._now, self._relay, self._default = now, False, False
+        elif (call := self._mending.mended(complaint)) is not None:
+            self._complaint = None
+            return [Count("mended"), call]
+        return self._complained(complaint, ended=True)
 
     def _advance(self) -> list[Effect]:
         if self._answer is None:

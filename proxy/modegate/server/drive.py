@@ -174,9 +174,6 @@ class Drive:
             with self._out.report.elsewhere(), self._alive.waiting():
                 chunk = await anext(chunks)
         except StopAsyncIteration:
-            if self._exchange.refused:
-                # It may be asked again, but nothing is once a person has set a mode.
-                await self._look()
             return await self._perform(await self._decide(self._exchange.upstream_end))
         except UpstreamFailed as error:
             return await self._perform(self._exchange.upstream_end(error))

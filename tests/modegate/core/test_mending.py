@@ -413,6 +413,30 @@ def test_nothing_is_sent_again_once_a_mode_was_set() -> None:
     assert got.json["error"]["message"] == "odd"
 
 
+@pytest.mark.parametrize("between", ["other", "default"])
+@pytest.mark.parametrize("speech", SPEECHES, ids=str)
+def test_nor_once_another_mode_was_set(speech: Speech, between: str) -> None:
+    """It would offer what only the mode before allows, also what the provider runs; loosened, it may go."""
+    agent = lived(speech)
+    agent.session.during = lambda: agent.session.set_mode(between)
+    heard = stepped(agent, has_write)
+    goes = between == "default"
+    assert (heard.text, heard.error) == (("Fine.", "") if goes else ("", "unexpected role"))
+    assert len(agent.got.requests) == 1 + goes
+    assert speech.tools(agent.got) == ["read", "grep"]
+
+
+def test_a_mode_that_was_set_and_left_again_sends_nothing_again_either() -> None:
+    """What was to pass unread is read since, and nothing was made ready for that."""
+    agent = lived(SPEECHES[0])
+    agent.session.set_mode("default")
+    agent.session.during = lambda: agent.session.set_mode("default")
+    body = SPEECHES[0].api.request(agent.history, agent.tools, streamed=True)
+    got = agent.session.step(body, [refusal("odd"), said()], tighten_after=0)
+    assert len(got.requests) == 1
+    assert got.json["error"]["message"] == "odd"
+
+
 def test_a_session_of_which_nothing_was_put_in_is_asked_once() -> None:
     got = Session().step(ask(*SHOWS), [refusal("reasoning_content")])
     assert len(got.requests) == 1

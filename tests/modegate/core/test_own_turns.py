@@ -170,6 +170,8 @@ def test_what_the_client_does_decides(history: list[Json], goes: bool) -> None:
     assert ("reasoning_content" in got.upstream["messages"][-2]) is goes
 
 
+SHOWN: list[Json] = [{"role": "assistant", "content": "x", "reasoning_content": "y"}, AGAIN]
+
 # Putting back: what a client has of two hops is split again.
 
 
@@ -224,14 +226,25 @@ def test_details_that_were_changed_stay_the_clients() -> None:
 
 
 def test_a_hop_that_thought_alone_has_its_thoughts() -> None:
-    """The client's message then is without, but its others show that it sends them."""
-    one = lived([{"reasoning_content": "Hm."}], [])
-    more = {"role": "assistant", "content": "x", "reasoning_content": "y"}
-    history = [{"role": "assistant", "content": "Done."}, AGAIN, more, AGAIN]
+    """The client's message then is without, but those in front of it show that it sends them."""
+    one = Session()
+    hops = [THOUGHT, stream(text("Done."), finish="stop")]
+    one.step(ask(*SHOWN), hops)
+    history = [*SHOWN, {"role": "assistant", "content": "Done."}, AGAIN]
     got = one.step(ask(*history), [said()])
-    assert got.upstream["messages"][2]["reasoning_content"] == "Hm."
-    got = one.step(ask(*history[:2]), [said()])
-    assert "reasoning_content" not in got.upstream["messages"][2]
+    assert got.upstream["messages"][4]["reasoning_content"] == "Hm."
+
+
+def test_what_the_client_does_later_decides_nothing() -> None:
+    """The provider has read the turn by then: with other bytes it would read all behind it anew."""
+    one = lived([{"reasoning_content": "Hm."}], [])
+    history = [{"role": "assistant", "content": "Done."}, AGAIN]
+    first = one.step(ask(*history), [said()])
+    assert "reasoning_content" not in first.upstream["messages"][2]
+    then = one.step(ask(*history, *SHOWN), [said()])
+    assert (
+        then.upstream["messages"][: len(first.upstream["messages"])] == first.upstream["messages"]
+    )
 
 
 def test_details_all_of_earlier_hops_leave_nothing() -> None:

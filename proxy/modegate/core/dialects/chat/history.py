@@ -10,62 +10,47 @@ import msgspec
 from modegate.core.arguments import parse_arguments, without_halves
 from modegate.core.calls import Gathered, arguments_hash, digest
 from modegate.core.dialects.base import ChoiceRead, Item, Refused
+from modegate.core.dialects.chat.own_turns import OwnTurns
 from modegate.core.dialects.chat.request import ChatRequest, calls_of
-from modegate.core.dialects.chat.said import THOUGHTS, ChatRead, wanted, without_thoughts
+from modegate.core.dialects.chat.said import ChatRead, wanted, without_thoughts
 from modegate.core.dialects.chat.said import plain as plain_message
 from modegate.core.dialects.texts import content_text
-from modegate.core.forms import Manner, Thoughts
+from modegate.core.forms import Manner
 from modegate.core.reminders import plain, plain_parts
 from modegate.core.transcript import MAX_BLOB
 
 _encode = msgspec.json.encode
 
 
-def shows_thoughts(request: ChatRequest) -> Thoughts:
-    """Tell whether the agent sends back what its model thought, so that its provider takes and may want it.
-
-    None where it has sent no turn of its model yet.
-    """
-    turns = [message for message in request.history if message.get("role") == "assistant"]
-    if not turns:
-        return None
-    return any(message.get(key) is not None for message in turns for key in THOUGHTS)
-
-
 def extend(
     request: ChatRequest, choice: ChatRead, refused: Sequence[Refused], manner: Manner
 ) -> bytes:
     """Give what the next hop's request has at the end: the model's turn, our answers to its calls."""
-    messages = in_manner(turn_messages(choice, refused), request, manner, otherwise=True)
+    own, end = OwnTurns(request.history), len(request.history)
+    messages = in_manner(turn_messages(choice, refused), own, end, manner, otherwise=True)
     return b",".join(map(_encode, messages))
 
 
 def in_manner(
-    turn: Sequence[dict[str, Any]], request: ChatRequest, manner: Manner, *, otherwise: bool
+    turn: Sequence[dict[str, Any]], own: OwnTurns, at: int, manner: Manner, *, otherwise: bool
 ) -> list[dict[str, Any]]:
-    """Give messages as their provider is known to take them, else as the agent writes its own.
+    """Give messages as their provider is known to take them, else as the agent writes its own up to `at`.
 
     `otherwise`: whether what the model thought goes back where the agent has sent no turn yet.
     """
     if manner.thoughts is not None:
         made = in_form(turn, thoughts=manner.thoughts)
     else:
-        shows = shows_thoughts(request)
+        shows = own.show_thoughts(at)
         goes = otherwise if shows is None else shows
         made = [one if goes else without_thoughts(one) for one in turn]
-    empty = writes_empty(request) if manner.empty is None else manner.empty
+    empty = own.empty(at) if manner.empty is None else manner.empty
     return [_with_text(one) if empty else one for one in made]
 
 
 def in_form(messages: Sequence[dict[str, Any]], *, thoughts: bool) -> list[dict[str, Any]]:
     """Give messages with all that is their provider's own, or without."""
     return [wanted(one) if thoughts else plain_message(one) for one in messages]
-
-
-def writes_empty(request: ChatRequest) -> bool:
-    """Tell whether the agent gives an empty text to the turns of its model that only call."""
-    silent = (one for one in reversed(request.history) if calls_of(one) and not one.get("content"))
-    return next((one.get("content") == "" for one in silent), False)
 
 
 def _with_text(message: dict[str, Any]) -> dict[str, Any]:

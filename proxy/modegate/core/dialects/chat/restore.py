@@ -15,6 +15,7 @@ from modegate.core.calls import digest
 from modegate.core.dialects.base import Found
 from modegate.core.dialects.chat import history
 from modegate.core.dialects.chat.answer import REASONING_KEYS
+from modegate.core.dialects.chat.own_turns import OwnTurns
 from modegate.core.dialects.chat.request import ChatRequest, calls_of
 from modegate.core.dialects.chat.said import LISTS, behind, plain_call
 from modegate.core.dialects.texts import grow
@@ -39,8 +40,9 @@ def restore(
     stand at the end of a message.
     """
     edits = [edit for index, texts in notices.items() for edit in _notice(request, index, texts)]
+    own = OwnTurns(request.history)
     for index, (hops, stored) in found.items():
-        blobs = [_in_form(msgspec.json.decode(blob), request, manner) for blob in stored]
+        blobs = [_in_form(msgspec.json.decode(blob), own, index, manner) for blob in stored]
         edits += _restore_one(request, index, hops, blobs)
     return apply(request.body, edits)
 
@@ -53,9 +55,9 @@ def unbound(blob: bytes) -> bytes:
     return _encode({**value, "turn": turn, "calls": calls})
 
 
-def _in_form(blob: dict[str, Any], request: ChatRequest, manner: Manner) -> dict[str, Any]:
+def _in_form(blob: dict[str, Any], own: OwnTurns, index: int, manner: Manner) -> dict[str, Any]:
     """Give a stored body as its provider takes it."""
-    turn = history.in_manner(blob.get("turn", ()), request, manner, otherwise=False)
+    turn = history.in_manner(blob.get("turn", ()), own, index, manner, otherwise=False)
     calls = blob.get("calls", ())
     if manner.thoughts is False:
         calls = [(place, plain_call(call)) for place, call in calls]

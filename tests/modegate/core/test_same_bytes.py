@@ -1,0 +1,97 @@
+"""What was put into a history keeps its bytes in each later request: providers cache by prefix."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from modegate.core.events import Record
+from modegate.core.fold import dump_state, fold_all, load_state
+from modegate.core.ids import Seq
+from modegate.core.script import ScriptedCall, Turn
+from support.playbook import mode, policy
+from support.speech import Agent, Speech
+from support.speeches import SPEECHES
+
+Json = dict[str, Any]
+RULES = policy(mode("plan", "read", "grep"), mode("other", "read"))
+
+
+def calls(name: str, number: int) -> tuple[ScriptedCall, ...]:
+    """Give one call."""
+    return (ScriptedCall(name, "{}", id=f"call_of_{name}_{number}"),)
+
+
+@dataclass
+class Story:
+    """A conversation in which each request is kept."""
+
+    speech: Speech
+    reasoning: str
+    """The agent sends back what its model thought with each turn, with those that call, or never."""
+    silent: str | None
+    """What the agent writes for the text of a turn that only calls, in chat completions."""
+    agent: Agent = field(init=False)
+    requests: list[list[Json]] = field(default_factory=list)
+    """The history of each request, without system text."""
+
+    def __post_init__(self) -> None:
+        """Begin."""
+        self.agent = Agent(self.speech, RULES)
+
+    def step(self, *turns: Turn) -> None:
+        """Live through a step; in another process its request would be the same."""
+        agent = self.agent
+        other = Agent(self.speech, RULES, history=list(agent.history))
+        records = [
+            Record(Seq(at), 0, "person:test", event)
+            for at, event in enumerate(agent.session.events, 1)
+        ]
+        other.session.state = load_state(dump_state(fold_all(records)))
+        other.session.blobs = agent.session.blobs
+        other.step(*turns)
+        heard = agent.step(*turns)
+        assert agent.got.requests[0] == other.got.requests[0]
+        body = json.loads(agent.got.requests[0])
+        history = body.get("messages", body.get("input"))
+        self.requests.append([one for one in history if one.get("role") != "system"])
+        before = len(agent.history)
+        shows = self.reasoning == "each" or (self.reasoning == "calls" and bool(heard.calls))
+        agent.keep(heard, reasoning=shows)
+        for message in agent.history[before:]:
+            if message.get("tool_calls") and not message.get("content"):
+                message["content"] = self.silent
+
+
+FORMS = [(one, None) for one in SPEECHES] + [(one, "") for one in SPEECHES if one.name == "chat"]
+
+
+@pytest.mark.parametrize("reasoning", ["each", "calls", "never"])
+@pytest.mark.parametrize("thinks", [(0, 1, 2, 3), (0,), (3,)], ids=str)
+@pytest.mark.parametrize(("speech", "silent"), FORMS, ids=str)
+def test_each_request_goes_on_from_the_bytes_of_the_one_before(
+    speech: Speech, thinks: tuple[int, ...], reasoning: str, silent: str | None
+) -> None:
+    """Whatever the agent's later turns are like, and whoever folds its log."""
+    thoughts = ["Hm." if at in thinks else "" for at in range(4)]
+    story = Story(speech, reasoning, silent)
+    story.step(Turn("", thoughts[0], calls("write", 0)), Turn("I cannot.", thoughts[1]))
+    story.agent.user("Go on.")
+    story.step(Turn("", thoughts[2], calls("read", 1)))
+    story.step(Turn("", thoughts[3], calls("write", 2)), Turn("", thoughts[3], calls("read", 3)))
+    story.step(Turn("Now I write.", "", calls("write", 4)), Turn("No.", thoughts[3]))
+    story.agent.user("Go on.")
+    story.agent.session.set_mode("other")
+    story.step(Turn("", thoughts[2], (*calls("grep", 5), *calls("read", 6))))
+    story.step(Turn("Fine.", thoughts[1]))
+    story.agent.user("Go on.")
+    story.agent.session.set_mode("default")
+    story.step(Turn("Fine.", thoughts[0]))
+    story.agent.user("Go on.")
+    story.step(Turn("Fine."))
+    for before, then in pairwise(story.requests):
+        assert then[: len(before)] == before
