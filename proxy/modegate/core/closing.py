@@ -96,9 +96,11 @@ class Closing:
     def may_say(self, index: int, text: str) -> None:
         """Let `text` be said in this choice if the client is to hear something: a person is asked about it.
 
-        Only where all that follows is text, which is so if none of its calls can reach the client.
+        Only where all that follows is text of a later hop, which is so if none of its calls can reach the
+        client and nothing waits behind them: what is put back is found between hops alone.
         """
-        self._aside = (index, text) if list(self._choices) == [index] else None
+        waits = isinstance(self._hop, StreamedHop) and self._hop.holds_words
+        self._aside = (index, text) if list(self._choices) == [index] and not waits else None
 
     def keep_to_itself(self) -> None:
         """Say no more: the person has answered."""

@@ -60,6 +60,11 @@ class Hold:
         """Whether some call is held back."""
         return bool(self._held)
 
+    @property
+    def holds_words(self) -> bool:
+        """Whether something waits behind a call, or beside it, that is no call: it goes once that is judged."""
+        return any(part.kind is Kind.LIVE for part in (*self._held, *self._queue))
+
     def surrender(self) -> list[Part]:
         """Give all that is held back, with the calls that nobody has refused."""
         for choice in self.reader.choices.values():

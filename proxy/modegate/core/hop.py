@@ -374,6 +374,11 @@ class StreamedHop:
         aside = self.straight is not None and self.straight.waiting > 0
         return aside or self.hold.holding or (self._texts is not None and self._texts.holding)
 
+    @property
+    def holds_words(self) -> bool:
+        """Whether some of its text has not gone yet."""
+        return self.hold.holds_words or (self._texts is not None and self._texts.holding)
+
 
 def _check(frame: Frame) -> None:
     if frame.odd:

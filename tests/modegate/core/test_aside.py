@@ -10,7 +10,8 @@ from modegate.core import words
 from modegate.core.ids import DEFAULT_MODE
 from modegate.core.policy import Effect, Exit, ExitOption
 from modegate.core.script import Answer, Fixed, ScriptedCall, Turn
-from support.playbook import cut_at, mode, policy, rule
+from support import message_frames, playbook, responses
+from support.playbook import Reply, cut_at, mode, policy, rule
 from support.speech import Agent, Speech
 from support.speeches import SPEECHES
 
@@ -120,3 +121,43 @@ def test_r6_it_depends_on_no_cut(speech: Speech) -> None:
         planning(speech).step(*turns, cut=cut_at(*places)).text for places in ((), (9, 99), (300,))
     }
     assert len(texts) == 1
+
+
+PLAN = json.dumps({"plan": "# P"})
+BEHIND: dict[str, tuple[str, bytes]] = {
+    "a block": ("messages", message_frames.stream(
+        message_frames.text(0, "My plan."),
+        message_frames.use(1, "exit_plan_mode", PLAN),
+        message_frames.text(2, "Behind it."),
+    )),
+    "an item": ("responses", responses.answer(
+        responses.message("My plan."),
+        responses.call("exit_plan_mode", PLAN),
+        responses.message("Behind it.", "msg_2"),
+    )),
+    "in the same frame": ("chat", playbook.frame({"choices": [{
+        "index": 0,
+        "delta": {"role": "assistant", "content": "My plan.",
+                  "tool_calls": [{"index": 0, "id": "c0", "type": "function",
+                                  "function": {"name": "exit_plan_mode", "arguments": PLAN}}]},
+        "finish_reason": "tool_calls",
+    }]}) + playbook.DONE),
+}  # fmt: skip
+"""Texts that wait until the plan is answered, as they stand behind its call or go with it."""
+
+
+@pytest.mark.parametrize(("name", "body"), BEHIND.values(), ids=BEHIND)
+@pytest.mark.parametrize("option", ["approve", "reject"])
+def test_r6_no_word_stands_in_front_of_text_that_waits(name: str, body: bytes, option: str) -> None:
+    """What was withheld would be found nowhere, and the line stay where the model finds it."""
+    speech = next(one for one in STREAMED if one.name == name)
+    agent = planning(speech, option)
+    heard = agent.step(Reply(body), Turn("Done."))
+    assert MINE not in heard.text
+    agent.session.waits = False
+    agent.keep(heard)
+    agent.user("Go on.")
+    agent.step(Turn("Yes."))
+    told = agent.told()
+    assert MINE not in str(told)
+    assert [one.name for one in told if one.kind == "call"] == ["exit_plan_mode"]
