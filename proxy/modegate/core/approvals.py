@@ -347,12 +347,14 @@ def replaced(approvals: Mapping[str, Approval], asked: ApprovalAsked) -> list[Ev
 def joinable(approvals: Mapping[str, Approval], asked: ApprovalAsked, now_ms: int) -> str | None:
     """Find a question that asks the same for the same lane: a plan for which another step waits, or either
     kind whose client went away and comes back with the same request, also if it was answered meanwhile.
+
+    What was answered is no answer to a plan that is submitted again since its user has said more.
     """
     for one in approvals.values():
         if now_ms >= one.ends or not _same(one.asked, asked):
             continue
-        back = one.until > 0 and (asked.purpose == "exit" or one.asked.place == asked.place)
-        if back or (asked.purpose == "exit" and one.waited_for):
+        again = asked.purpose == "exit" and one.asking and (one.until > 0 or one.waited_for)
+        if again or (one.until > 0 and one.asked.place == asked.place):
             return one.asked.id
     return None
 

@@ -62,7 +62,7 @@ class Hold:
 
     @property
     def holds_words(self) -> bool:
-        """Whether something waits behind a call, or beside it, that is no call: it goes once that is judged."""
+        """Whether something that is no call waits behind a call, or beside it, until that is judged."""
         return any(part.kind is Kind.LIVE for part in (*self._held, *self._queue))
 
     def surrender(self) -> list[Part]:

@@ -86,6 +86,7 @@ JOINS: dict[str, tuple[Approval, ApprovalAsked, int, bool]] = {
     "other arguments": (after(GONE, asked=ASK), replace(ASK, text="[]"), 0, False),
     "another lane": (after(GONE), replace(EXIT, lane=Lane("sub")), 0, False),
     "an answer that nobody heard": (after(GONE, NO), EXIT, 0, True),
+    "a no from elsewhere": (after(GONE, NO), replace(EXIT, place="4:y"), 0, False),
     "an answer that was heard": (after(NO), EXIT, 0, False),
     "an answer that was heard since": (after(GONE, NO, ApprovalJoined("a", T)), EXIT, 0, False),
     "a detached one": (after(GONE, ApprovalDetached("a", "nobody")), EXIT, 0, False),
