@@ -35,9 +35,10 @@ CHUNK = 4096
 def watch(client: ControlClient, as_json: bool) -> None:
     """Show each plan, and each call that needs you, one after the other, and ask for your answer; until ^C.
 
-    The request of the one that you are shown waits for you, for as long as the policy says (ten minutes, or
-    one where it does not stream). What you leave unanswered stays open: see `modegate approvals`. A proxy
-    that restarts is waited for. Where standard input is no terminal, it asks nothing and counts as nobody.
+    The request of the one that you are shown waits for you, for as long as the policy says (an hour, or
+    one minute where it does not stream). What you leave unanswered stays open: see `modegate approvals`. A
+    proxy that restarts is waited for. Where standard input is no terminal, it asks nothing and counts as
+    nobody.
 
     \b
     Example: modegate watch
