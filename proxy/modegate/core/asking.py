@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from modegate.core import headers, keeping, notices, transcript
 from modegate.core.approvals import moved_on
+from modegate.core.asides import without_asides
 from modegate.core.assemble import assemble
 from modegate.core.coming_back import away, returned
 from modegate.core.dialects.base import ChoiceRead, Dialect, Refused
@@ -71,6 +72,8 @@ class Asking:
         self._gone: Set[int] = frozenset()
         """Of what was found, that which the provider takes no more."""
         self._restored = False
+        self._waited = False
+        """A plan of its session may have waited for a person."""
         self.chains = False
         """The hop under way only goes on from an answer that the provider keeps, if it does as it says."""
 
@@ -80,6 +83,7 @@ class Asking:
         Raises:
             BadRequest: it cannot be read, and a mode is in force.
         """
+        self._waited = standing.state.ever_gated
         try:
             self._request = self._base = self._dialect.read(self._step.decoded)
             self._chain = keeping.chain(self._dialect, self._request, standing.state)
@@ -148,6 +152,9 @@ class Asking:
         elif found or placed:
             body = self._dialect.restore(self._request, found, placed, form.manner)
             self._base = self._dialect.read(body)
+        if self._waited and self._base is not None:
+            clean = without_asides(self._base)
+            self._base = self._base if clean is None else self._dialect.read(clean)
         if self._mapped is not None:
             self._base = self._dialect.read(keeping.go_on(self._dialect, self._base, self._mapped))
         for choice, refused in self._turns:

@@ -161,3 +161,48 @@ def test_r6_no_word_stands_in_front_of_text_that_waits(name: str, body: bytes, o
     told = agent.told()
     assert MINE not in str(told)
     assert [one.name for one in told if one.kind == "call"] == ["exit_plan_mode"]
+
+
+def _said(name: str, *texts: str) -> list[dict[str, object]]:
+    """Give what an agent keeps of an answer that it broke off."""
+    if name == "chat":
+        return [{"role": "assistant", "content": "\n\n".join(texts)}]
+    if name == "messages":
+        blocks = [{"type": "text", "text": text} for text in texts]
+        return [{"role": "assistant", "content": blocks}]
+    return [responses.message(text, f"msg_{at}") for at, text in enumerate(texts)]
+
+
+BROKEN_OFF: dict[str, tuple[tuple[str, ...], list[str]]] = {
+    "behind words": (("My plan.", words.WAITS), ["My plan."]),
+    "alone": ((words.WAITS,), []),
+    "in front of a later hop": (("My plan.", words.WAITS, "I wri"), ["My plan.", "I wri"]),
+}
+
+
+@pytest.mark.parametrize(("texts", "left"), BROKEN_OFF.values(), ids=BROKEN_OFF)
+@pytest.mark.parametrize("now", ["plan", "default"])
+@pytest.mark.parametrize("speech", SPEECHES, ids=str)
+def test_r6_the_model_finds_it_in_no_answer_that_was_broken_off(
+    speech: Speech, now: str, texts: tuple[str, ...], left: list[str]
+) -> None:
+    """Who presses Esc while the plan waits keeps what is on the screen; nothing is logged of that step."""
+    agent = planning(speech, waits=False)
+    agent.session.set_mode(now)
+    agent.history += _said(speech.name, *texts)
+    agent.user(f"What is «{words.WAITS}»?")
+    agent.step(Turn("Yes."))
+    told = agent.told()
+    assert "\n\n".join(one.text for one in told if one.kind == "says") == "\n\n".join(left)
+    assert [MINE in one.text for one in told if one.kind == "user"] == [False, True]
+
+
+@pytest.mark.parametrize("speech", SPEECHES, ids=str)
+def test_l1_a_session_that_never_had_a_mode_keeps_its_bytes(speech: Speech) -> None:
+    agent = Agent(speech, RULES, mode="default")
+    agent.history += _said(speech.name, "My plan.", words.WAITS)
+    agent.user("Go on.")
+    agent.step(Turn("Yes."))
+    assert json.loads(agent.got.requests[0]) == speech.api.request(
+        agent.history, agent.tools, streamed=speech.streamed
+    )
