@@ -420,3 +420,18 @@ def test_reasoning_items_go_back(
     body = responses.request("read", "write", history=[USER, *history], stream=streamed)
     got: Got = one.step(body, hops)
     assert (item in got.upstream["input"]) is goes
+
+
+@pytest.mark.parametrize("depth", [101, 700, 900])
+@pytest.mark.parametrize("key", ["extra_content", "provider_specific_fields", "reasoning_details"])
+def test_thoughts_that_are_nested_too_deep_are_no_error_of_ours(key: str, depth: int) -> None:
+    """Nothing follows an answer that cannot be told again, and the call goes to nobody."""
+    deep = '{"a":' * depth + "1" + "}" * depth
+    thought = chunk({key: "@"}).replace(
+        b'"@"', f"[{deep}]".encode() if "det" in key else deep.encode()
+    )
+    got = Session().step(ask(), [stream(thought, thought, call("write"))])
+    assert len(got.requests) == 1
+    assert b'"write"' not in got.body
+    assert got.finish is not None
+    assert got.finish.outcome in ("answered", "answer_unreadable")

@@ -43,26 +43,29 @@ class Story:
         """Begin."""
         self.agent = Agent(self.speech, RULES)
 
-    def step(self, *turns: Turn) -> None:
-        """Live through a step; in another process its request would be the same."""
-        agent = self.agent
-        other = Agent(self.speech, RULES, history=list(agent.history))
-        records = [
-            Record(Seq(at), 0, "person:test", event)
-            for at, event in enumerate(agent.session.events, 1)
-        ]
+    def elsewhere(self, history: list[Json], *turns: Turn) -> bytes:
+        """Give what a process that has folded the log anew asks."""
+        other = Agent(self.speech, RULES, history=list(history))
+        events = enumerate(self.agent.session.events, 1)
+        records = [Record(Seq(at), 0, "person:test", event) for at, event in events]
         other.session.state = load_state(dump_state(fold_all(records)))
-        other.session.blobs = agent.session.blobs
+        other.session.blobs = self.agent.session.blobs
         other.step(*turns)
+        return other.got.requests[0]
+
+    def step(self, *turns: Turn) -> None:
+        """Live through a step; sent in another process, or sent again, its request is the same."""
+        agent, history = self.agent, list(self.agent.history)
+        before = self.elsewhere(history, *turns)
         heard = agent.step(*turns)
-        assert agent.got.requests[0] == other.got.requests[0]
+        assert before == agent.got.requests[0] == self.elsewhere(history, *turns)
         body = json.loads(agent.got.requests[0])
         history = body.get("messages", body.get("input"))
         self.requests.append([one for one in history if one.get("role") != "system"])
-        before = len(agent.history)
+        end = len(agent.history)
         shows = self.reasoning == "each" or (self.reasoning == "calls" and bool(heard.calls))
         agent.keep(heard, reasoning=shows)
-        for message in agent.history[before:]:
+        for message in agent.history[end:]:
             if message.get("tool_calls") and not message.get("content"):
                 message["content"] = self.silent
 

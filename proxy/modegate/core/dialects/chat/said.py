@@ -15,6 +15,7 @@ import msgspec
 
 from modegate.core.dialects.base import MAX_TEXT, ChoiceRead
 from modegate.core.dialects.chat.answer import REASONING_KEYS
+from modegate.core.dialects.strict import MAX_DEPTH
 
 LISTS = ("reasoning_details", "thinking_blocks")
 """Lists of parts: OpenRouter's and MiniMax's; litellm's."""
@@ -107,6 +108,9 @@ class ChatRead(ChoiceRead):
             return
         if self.kept > MAX_TEXT:
             return
+        if _deep(value):
+            self.kept = MAX_TEXT + 1  # Nobody could write it again, as little as what is too long.
+            return
         if key not in LISTS:
             self.kept += _size(value)
             merged = _merged(self.values.get(key), value)
@@ -140,6 +144,11 @@ class ChatRead(ChoiceRead):
 
 def _size(value: Any) -> int:
     return len(msgspec.json.encode(value))
+
+
+def _deep(value: Any, left: int = MAX_DEPTH) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return not left or any(_deep(one, left - 1) for one in inner)
 
 
 def _merged(old: Any, new: Any) -> Any:
