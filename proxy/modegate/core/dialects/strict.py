@@ -100,6 +100,20 @@ def _no_minus_zero(digits: str) -> int:
     return int(digits)
 
 
+def check_inherited(key: str, value: Any) -> None:
+    """Refuse what a careful JavaScript client takes for an attack: it leaves out the whole event.
+
+    The AI SDK does, and would run a call without the piece of its arguments that such an event holds.
+
+    Raises:
+        AnswerUnreadable: it is so.
+    """
+    if key == "__proto__" or (
+        key == "constructor" and isinstance(value, dict) and "prototype" in value
+    ):
+        raise AnswerUnreadable(f"the upstream sent the key {key!r}, which is none")
+
+
 def exactly(data: bytes, value: dict[str, Any]) -> dict[str, Any]:
     """Give an object again as JavaScript has it: with halves of characters, which `value` lacks.
 

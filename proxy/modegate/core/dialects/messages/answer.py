@@ -12,7 +12,13 @@ from typing import Any
 
 import msgspec
 
-from modegate.core.dialects.strict import MAX_DEPTH, check_objects, decode_object, objects_in
+from modegate.core.dialects.strict import (
+    MAX_DEPTH,
+    check_inherited,
+    check_objects,
+    decode_object,
+    objects_in,
+)
 from modegate.core.dialects.tools import spelling
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.spans import (
@@ -179,6 +185,7 @@ def _check_inside(value: Any, blocks: set[int], depth: int) -> None:
             _check_type(value.get("type"))
         for key, inner in value.items():
             _check_key(key)
+            check_inherited(key, inner)
             if not (block and key in _OPAQUE):
                 _check_inside(inner, blocks, depth - 1)
 
@@ -194,8 +201,6 @@ def _check_key(key: str) -> None:
     if key in _EXACT:
         return
     spelled = spelling(key)
-    if key == "__proto__":
-        raise AnswerUnreadable(f"the upstream sent the key {key!r}, which is none")
     if spelled in _SPELLINGS:
         raise AnswerUnreadable(f"the upstream sent the key {key[:80]!r} in an unknown spelling")
     if spelled in _CALL_LIKE:

@@ -11,6 +11,7 @@ from typing import Any
 
 from modegate.core.dialects.strict import (
     MAX_DEPTH,
+    check_inherited,
     check_objects,
     decode_object,
     objects_in,
@@ -139,13 +140,12 @@ def check_keys(value: dict[str, Any]) -> None:
     Raises:
         AnswerUnreadable: there is one.
     """
-    for key in value:
+    for key, inner in value.items():
+        check_inherited(key, inner)
         if key not in _EXACT and spelling(key) in _SPELLINGS:
             raise AnswerUnreadable(f"the upstream sent the key {key[:80]!r} in an unknown spelling")
         if spells_calls(key):
             raise AnswerUnreadable(f"the upstream sent calls under the unknown key {key[:80]!r}")
-        if key == "__proto__":
-            raise AnswerUnreadable(f"the upstream sent the key {key!r}, which is none")
 
 
 def _refuse_hidden(value: Any, depth: int, *, top: bool = False, item: bool = False) -> None:

@@ -56,6 +56,10 @@ UNREADABLE: dict[str, bytes] = {
     "no message_start": text(0, "Hi") + end(),
     "second message_start": begin() + text(0, "Hi") + begin(content=[]) + end(),
     "message is a list": event("message_start", message=[]),
+    # The AI SDK leaves out such an event, and would run the call without it.
+    "a piece with what nobody may inherit": stream(
+        use(0, "read", '{"p":', "1}").replace(b'"type": "content_block_delta"',
+            b'"constructor": {"prototype": 1}, "type": "content_block_delta"', 1)),
     "block is a string": begin() + event("content_block_start", index=0, content_block="x"),
     "index a string": begin() + start("0", {"type": "text", "text": ""}),
     "index a float": begin() + start(0.0, {"type": "text", "text": ""}),
