@@ -9,9 +9,10 @@ whatever else the feed brings.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from modegate.core import approvals as core
 from modegate.core import coming_back
@@ -40,6 +41,8 @@ ATTEMPTS = 20
 
 
 Decide = Callable[[State], Sequence[Event]]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,8 @@ class Approvals:
         """Ask a person, or join the open question that asks the same; give the question as it stands.
 
         With `mode_seq`, the question is about the mode that was set there; if another one has been set
-        meanwhile, nothing is asked and the approval comes back closed.
+        meanwhile, nothing is asked and the approval comes back closed. A caller that is cancelled goes on
+        only once the question is written or not, so that `leave` finds it: nobody else would take it back.
 
         Raises:
             LogUnavailable, SessionUnreadable: nobody can be asked now.
@@ -117,7 +121,7 @@ class Approvals:
             stale = mode_seq is not None and state.mode_seq != mode_seq
             return () if stale else [*core.replaced(state.approvals, asked), asked]
 
-        state, events = await self._append(key, "gate", decide)
+        state, events = await _to_its_end(self._append(key, "gate", decide))
         match events:
             case [ApprovalJoined() as joined]:
                 return core.step(state.approvals[joined.id], joined, "gate")
@@ -224,7 +228,7 @@ class Approvals:
             until = now + int(1000 * self._waits().longest)
             return coming_back.kept(state.approvals, step, ids, now, until)
 
-        await self._append(key, "gate", decide)
+        await _to_its_end(self._append(key, "gate", decide))
 
     async def run(self) -> None:
         """Close what nobody came back for when its time is over, so that people's dialogs are withdrawn.
@@ -403,3 +407,13 @@ class Approvals:
                 continue
             return state, events
         raise Conflict(f"session {key} changes too fast for an approval; try again")
+
+
+async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
+    """Do work that is not cancelled half-way, but only when it is done."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise

@@ -147,9 +147,11 @@ class Drive:
         finally:
             self._alive.end()
             self._exchange.let_go()
-            await self._stop()
-            if self._asked:
-                await asyncio.shield(self._leave())
+            try:
+                await self._stop()
+            finally:
+                if self._asked:
+                    await asyncio.shield(self._leave())
         return self._outcome or "failed"
 
     async def _leave(self) -> None:

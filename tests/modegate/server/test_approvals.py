@@ -620,6 +620,43 @@ async def test_r1_a_question_that_was_kept_stays_as_long_as_its_step(one: Replic
     assert (await state_of(one.log)).mode == DEFAULT_MODE
 
 
+async def test_r1_a_client_that_goes_while_its_question_is_written_leaves_none_behind(
+    monkeypatch: pytest.MonkeyPatch, one: Replica
+) -> None:
+    """A write that is under way goes on when its step is cancelled, so the step waits for it."""
+    await one.log.append(S, [mode_set("plan")])
+    begun, go_on, append = asyncio.Event(), asyncio.Event(), one.log.append
+    writes: list[asyncio.Future[Seq]] = []
+
+    async def slowly(*given: Any, **more: Any) -> Seq:
+        async def write() -> Seq:
+            await go_on.wait()
+            return await append(*given, **more)
+
+        writes.append(asyncio.ensure_future(write()))
+        begun.set()
+        return await asyncio.shield(writes[-1])
+
+    async def asks() -> None:
+        try:
+            await one.approvals.ask(S, plan())
+        finally:
+            await asyncio.shield(one.approvals.leave(S, STEP))
+
+    monkeypatch.setattr(one.log, "append", slowly)
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
+        step = group.create_task(asks())
+        await begun.wait()
+        step.cancel()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        go_on.set()
+        await asyncio.wait([step])
+        await asyncio.gather(*writes)
+    found = (await state_of(one.log)).approvals["a"]
+    assert (found.waiting, found.until > 0) == ((), True)
+
+
 # What is open.
 
 
