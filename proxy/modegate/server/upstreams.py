@@ -66,7 +66,7 @@ class Picked:
     ) -> None:
         """Take the upstream, and the API that the request belongs to."""
         self.learned = learned
-        """By model, whether it takes back what that thought, as far as that was found out."""
+        """By model, how it takes what modegate puts in, as far as that was found out."""
         self.stores = stores
         """Whether an answer can be stored there, for later requests to refer to."""
         self._upstream = upstream

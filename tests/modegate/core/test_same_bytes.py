@@ -9,21 +9,31 @@ from typing import Any
 
 import pytest
 
-from modegate.core.events import Record
+from modegate.core.events import ApprovalAsked, Record
 from modegate.core.fold import dump_state, fold_all, load_state
-from modegate.core.ids import Seq
+from modegate.core.ids import DEFAULT_MODE, Seq
+from modegate.core.policy import Exit, ExitOption
 from modegate.core.script import ScriptedCall, Turn
 from support.playbook import mode, policy
 from support.speech import Agent, Speech
 from support.speeches import SPEECHES
 
 Json = dict[str, Any]
+EXIT = Exit((ExitOption("Approve", DEFAULT_MODE),))
 RULES = policy(mode("plan", "read", "grep"), mode("other", "read"))
+LEFT = policy(mode("plan", "read", exit=EXIT))
 
 
 def calls(name: str, number: int) -> tuple[ScriptedCall, ...]:
     """Give one call."""
     return (ScriptedCall(name, "{}", id=f"call_of_{name}_{number}"),)
+
+
+def history_of(body: bytes) -> list[Json]:
+    """Give what a request tells its model, without system text."""
+    request = json.loads(body)
+    history = request.get("messages", request.get("input"))
+    return [one for one in history if one.get("role") != "system"]
 
 
 @dataclass
@@ -59,9 +69,7 @@ class Story:
         before = self.elsewhere(history, *turns)
         heard = agent.step(*turns)
         assert before == agent.got.requests[0] == self.elsewhere(history, *turns)
-        body = json.loads(agent.got.requests[0])
-        history = body.get("messages", body.get("input"))
-        self.requests.append([one for one in history if one.get("role") != "system"])
+        self.requests.append(history_of(agent.got.requests[0]))
         end = len(agent.history)
         shows = self.reasoning == "each" or (self.reasoning == "calls" and bool(heard.calls))
         agent.keep(heard, reasoning=shows)
@@ -98,3 +106,41 @@ def test_each_request_goes_on_from_the_bytes_of_the_one_before(
     story.step(Turn("Fine."))
     for before, then in pairwise(story.requests):
         assert then[: len(before)] == before
+
+
+@pytest.mark.parametrize("waits", [True, False], ids=["a line says that it waits", "none"])
+@pytest.mark.parametrize("reasoning", [True, False], ids=["thoughts", "none"])
+@pytest.mark.parametrize("speech", SPEECHES, ids=str)
+def test_so_it_does_with_plans(speech: Speech, reasoning: bool, waits: bool) -> None:
+    """Rejected, with nobody there, and approved; and none has the line that its agent's screen had."""
+    agent = Agent(speech, LEFT)
+    agent.session.waits = waits
+    requests: list[list[Json]] = []
+
+    def step(option: str, *turns: Turn) -> None:
+        def person(asked: ApprovalAsked) -> None:
+            if option:
+                agent.session.settle(asked, option, "So be it.")
+
+        agent.session.person = person
+        heard = agent.step(*turns)
+        requests.append(history_of(agent.got.requests[0]))
+        agent.keep(heard, reasoning=reasoning)
+        if not heard.calls:
+            agent.user("Go on.")
+
+    def plan(number: int) -> tuple[ScriptedCall, ...]:
+        arguments = json.dumps({"plan": f"# {number}"})
+        return (ScriptedCall("exit_plan_mode", arguments, id=f"call_of_exit_{number}"),)
+
+    step("reject", Turn("Here.", "Hm.", plan(0)), Turn("", "Hm.", calls("read", 1)))
+    step("reject", Turn("", "", plan(2)), Turn("I see.", "Hm."))
+    step("", Turn("", "Hm.", plan(3)), Turn("I wait."))
+    step("approve", Turn("Now.", "Hm.", plan(4)), Turn("", "Hm.", calls("write", 5)))
+    step("", Turn("Done."))
+    step("", Turn("Done."))
+    for before, then in pairwise(requests):
+        assert then[: len(before)] == before
+    assert "call_of_exit_4" in str(requests[-1])
+    assert ("modegate watch" in str(agent.history)) is (waits and speech.streamed)
+    assert "modegate watch" not in str(requests)
