@@ -128,10 +128,10 @@ class Exchange(Ending):
 
     def _resume(self, status: int, lines: Headers, passed: Passed) -> list[Effect]:
         """Read an answer from here on of which the client has the head, and what has passed."""
-        self._head_sent, self._streams = True, is_stream(lines)
-        coding = headers.get_one(lines, b"content-encoding")
-        ok = 200 <= status < 300 and is_stream(lines) and not coding
-        if self._over or not ok or passed.pieces is None:
+        # Of a body whose bytes are counted, or compressed, the client takes no others.
+        framed = any(name in (b"content-length", b"content-encoding") for name, _ in lines)
+        self._head_sent, self._streams = True, is_stream(lines) and not framed
+        if self._over or not (self._streams and 200 <= status < 300) or passed.pieces is None:
             return self._cut_off()
         self._decoder = decoder(b"", MAX_DECODED, each=True)
         reader, limits = self._dialect.stream_reader(strictly=False), self._now.policy.limits

@@ -167,6 +167,7 @@ HELLO = stream(text("a"), text("b"), finish="stop")
 UNREADABLE = {
     "a whole body": Reply(HELLO, list(JSON)),
     "compressed": Reply(gzip.compress(HELLO), [*STREAM, (b"content-encoding", b"gzip")]),
+    "counted": Reply(HELLO, [*STREAM, (b"content-length", b"%d" % len(HELLO))]),
     "an error": Reply(HELLO, list(STREAM), 500),
     "bad JSON": Reply(b"data: {oops\n\n" + HELLO),
     "an odd frame": Reply(b"data: 1\ndata: 2\n\n" + HELLO),
