@@ -51,8 +51,7 @@ def test_no_client_runs_what_was_not_released(
     speech: Speech, python: PythonSdks, node: NodeSdks
 ) -> None:
     tally, policy = Tally(), rules()
-    # Those of loose servers are there for chat completions alone.
-    more = range(LOOSE, LOOSE + len(SEEDS)) if str(speech) == "chat-streamed" else ()
+    more = range(LOOSE, LOOSE + len(SEEDS)) if speech.streamed else ()
     trials = [attempt(speech, policy, seed) for seed in (*SEEDS, *more)]
     trials = [trial for trial in trials if tally.note(trial)]
     for trial, told in zip(trials, told_by_all(trials, python, node), strict=True):

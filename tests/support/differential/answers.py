@@ -10,6 +10,7 @@ from typing import Any
 
 from modegate.core.script import ScriptedCall, Turn
 from support.differential.loose import loosen
+from support.differential.loose_items import loosen_items
 from support.differential.mutations import mutate_frames, mutate_value
 from support.differential.trees import Obj, dump, load
 from support.playbook import Reply
@@ -101,8 +102,8 @@ def mutated(speech: Speech, asked: bytes, rng: Random, *, loose: bool = False) -
             mutate_value(value, evil, rng)
         return Reply(dump(value).encode(errors="surrogatepass"), own.headers)
     frames, evil_frames = frames_of(own.body), frames_of(other.body)
-    if loose and speech.name == "chat":
-        loosen(frames, rng)
+    if loose:
+        (loosen if speech.name == "chat" else loosen_items)(frames, rng)
     for _ in range(rng.choice([0, 0, 1] if loose else [1, 1, 1, 2, 3])):
         mutate_frames(frames, evil_frames, rng)
     return Reply(written(frames, evil_frames, rng), own.headers)
