@@ -42,7 +42,11 @@ class Forms:
             # What the provider ran is told of in events of all kinds.
             self._call.odd = self._call.odd or second(value, own, beside=None)
         if begins and kind == f"{begins}.delta":
-            self._pieces.append(answer.text_in(value, "delta"))
+            piece = answer.text_in(value, "delta")
+            self._pieces.append(piece)
+            if piece and self._whole:
+                # Who took them whole puts it behind them.
+                self._call.odd = "it has a piece behind its whole arguments"
         elif begins and kind == f"{begins}.done":
             self._whole.append(answer.text_in(value, key))
             if value.get("name") is not None:
