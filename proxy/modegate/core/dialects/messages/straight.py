@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from modegate.core.calls import canonical
-from modegate.core.dialects.messages.answer import raw_input
+from modegate.core.dialects.messages.answer import MAX_CALLS, raw_input
 from modegate.core.dialects.messages.blocks import CALL, SHOWN, TEXT, THINKING
 from modegate.core.dialects.sole import is_index
 from modegate.core.dialects.straight import (
@@ -54,6 +54,8 @@ _NAMED = frozenset(
 )
 """Events that are known by their name, where their data has no type."""
 _TWO = "its pieces could be those of another call"
+_MAX_RUNS = 2 * MAX_CALLS
+"""Blocks that are under way at one time: each of them may be looked at for each piece that comes."""
 
 
 class _Event(msgspec.Struct):
@@ -99,8 +101,6 @@ class _Run:
     frames: list[Frame] = field(default_factory=list)
     """What has not left."""
     closed: bool = False
-    settling: bool = False
-    """It is a call that ended without arguments: some servers send them now."""
     doubt: str = ""
     size: int = 0
     said: list[str] = field(default_factory=list)
@@ -125,6 +125,8 @@ class MessagesStraightener:
         self._over = False
         self._runs: deque[_Run] = deque()
         """Blocks that have not left whole, in order."""
+        self._settling: _Run | None = None
+        """A call that ended without arguments: some servers send them now."""
         self._by_index: dict[int, _Run] = {}
         """The block that an index says, which is the last that began with it."""
         self._last = -1
@@ -207,7 +209,7 @@ class MessagesStraightener:
         if not self._begun or kind not in _NAMED or kind == "ping":
             return [frame]
         if kind != "content_block_delta":
-            self._settle()
+            self._settling = None
         match kind:
             case "content_block_start":
                 return self._start(frame, event)
@@ -223,6 +225,7 @@ class MessagesStraightener:
     def _error(self, frame: Frame) -> list[Frame]:
         self._over = True
         self._runs.clear()
+        self._finish.clear()
         self.waiting = 0
         return [frame]
 
@@ -240,6 +243,8 @@ class MessagesStraightener:
         return self._leave()
 
     def _open(self, kind: str, index: Any) -> _Run:
+        if len(self._runs) >= _MAX_RUNS:
+            raise ValueError("too many blocks are under way")
         given = index is not msgspec.UNSET
         fits = given and index > self._last
         self._last = place = index if fits else self._last + 1
@@ -267,6 +272,9 @@ class MessagesStraightener:
     def _add(self, run: _Run, frame: Frame) -> None:
         run.frames.append(frame)
         run.size += len(frame.raw)
+        self._grow(frame)
+
+    def _grow(self, frame: Frame) -> None:
         self.waiting += len(frame.raw)
         if self.waiting > self._limit:
             raise over(self._limit)
@@ -342,7 +350,7 @@ class MessagesStraightener:
             return [frame]
         if run is not None and not run.closed:
             self._close(run, self._at(frame, event, run))
-            run.settling = run.kind == CALL and not any(run.said)
+            self._settling = run if run.kind == CALL and not any(run.said) else None
         return self._leave()
 
     def _close(self, run: _Run, frame: Frame | None = None) -> None:
@@ -350,23 +358,20 @@ class MessagesStraightener:
         end = frame or self._made({"type": "content_block_stop", "index": run.place})
         self._add(run, end)
 
-    def _settle(self) -> None:
-        for run in self._runs:
-            run.settling = False
-
     def _leave(self) -> list[Frame]:
         """Give what may leave: of the first block that has not ended what is text, and all in front."""
         out: list[Frame] = []
         while self._runs:
             run = self._runs[0]
+            whole = run.closed and run is not self._settling
             if run.shown:
                 out += run.frames
-            elif run.closed and not run.settling:
+            elif whole:
                 out += self._call(run) if run.kind == CALL else run.frames
-            if run.shown or (run.closed and not run.settling):
+            if run.shown or whole:
                 self.waiting -= run.size
                 run.frames, run.size = [], 0
-            if not run.closed or run.settling:
+            if not whole:
                 break
             self._runs.popleft()
         return out
@@ -407,18 +412,20 @@ class MessagesStraightener:
         if not reason and not self._finish:
             return [frame]
         self._finish.append(frame)
+        self._grow(frame)
         return self._close_all() if reason else []
 
     def _close_all(self) -> list[Frame]:
         for run in self._runs:
             if not run.closed:
                 self._close(run)
-        self._settle()
+        self._settling = None
         return self._leave()
 
     def _end(self, frame: Frame) -> list[Frame]:
         self._over = True
         finish, self._finish = self._finish, []
+        self.waiting -= sum(len(one.raw) for one in finish)
         return [*self._close_all(), *_one_finish(finish), frame]
 
     def end(self) -> list[Frame]:

@@ -103,6 +103,8 @@ class Run:
     """As the end of the answer repeats it."""
     doubt: str = ""
     size: int = 0
+    _read: tuple[bytes, str] = (b"", "")
+    """The item as it was read last, and its arguments."""
 
     @property
     def call(self) -> bool:
@@ -127,7 +129,10 @@ class Run:
     def arguments(self) -> str:
         """The arguments, as far as they have come."""
         if self.item:
-            return str(_read_any(without_lone_surrogates(self.item)).get(self._key) or "")
+            if self._read[0] is not self.item:
+                value = _read_any(without_lone_surrogates(self.item))
+                self._read = self.item, str(value.get(self._key) or "")
+            return self._read[1]
         return self.said if self.said is not None else paired("".join(self.pieces))
 
     @property

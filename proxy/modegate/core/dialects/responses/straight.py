@@ -33,6 +33,8 @@ from modegate.core.sse import BLANK, Frame
 from modegate.core.sse import DONE as MARK
 
 _TWO = "its pieces could be those of another call"
+_MAX_OPEN = 64
+"""Items that are under way at one time, of which an event that has no index could be."""
 _SAID = "response.output_text.delta"
 _ARGUMENTS = tuple(f"{begins}." for kind, (begins, _) in PIECES.items() if kind in CALLS)
 _LIVE = tuple(
@@ -80,6 +82,8 @@ class ResponsesStraightener:
         self._begun = b""
         """What the answer says of itself at its beginning."""
         self._runs: list[Run] = []
+        self._open_now: list[Run] = []
+        """Those that have not ended, and some that have."""
         self._queue: deque[Run] = deque()
         """Items that have to wait: the first of them is a call that has not ended."""
         self._by_index: dict[int, Run] = {}
@@ -168,12 +172,15 @@ class ResponsesStraightener:
     # Items.
 
     def _open(self, head: Head, index: Any) -> Run:
+        if len(self._runs) >= answer.MAX_ITEMS:
+            raise ValueError("too many items")
         given = index is not msgspec.UNSET
         fits = given and index > self._last
         self._last = place = index if fits else self._last + 1
         self._plain = self._plain and given and place == index
         run = Run(place, head, loose=not head.id)
         self._runs.append(run)
+        self._open_now.append(run)
         if given:
             if index in self._by_index:
                 self._shared.add(index)
@@ -188,7 +195,7 @@ class ResponsesStraightener:
 
     def _added(self, frame: Frame, event: _Event) -> list[Frame]:
         head = read_head(event.item)
-        if head is None or len(self._runs) > answer.MAX_ITEMS:
+        if head is None:
             return [frame]
         old = self._by_id.get(head.id) or self._by_index.get(event.output_index)
         if old is not None and not old.ended and same(old.head, head):
@@ -255,9 +262,10 @@ class ResponsesStraightener:
         found = by_index or by_id
         if found is not None or event.output_index is not msgspec.UNSET:
             return found
-        open_ = [
-            run for run in self._runs if not (run.ended or run.over) and call in (None, run.call)
-        ]
+        self._open_now = [run for run in self._open_now if not (run.ended or run.over)]
+        if len(self._open_now) > _MAX_OPEN:
+            raise ValueError("too many items are under way")
+        open_ = [run for run in self._open_now if call in (None, run.call)]
         if name and not open_:
             return None
         if len(open_) > 1:
@@ -372,6 +380,8 @@ class ResponsesStraightener:
         data = frame.data or b""
         if isinstance(response.status, str) and response.status in answer.OPEN:
             data = with_member(data, _encode(kind), "response", "status")
+        if len(response.output or ()) > answer.MAX_ITEMS:
+            raise ValueError("too many items")
         heads = [read_head(item) for item in response.output or ()]
         listed = [
             self._listed(head, bytes(item), heads)

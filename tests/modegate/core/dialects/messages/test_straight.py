@@ -36,6 +36,7 @@ from support.speech import Heard
 from support.speech_messages import MessagesApi
 
 ASK = request("read", "grep", "write", stream=True)
+UNREAD = ("answer_unreadable", "too_large")
 BARE = {"type": "text", "text": ""}
 P = '{"p":1}'
 
@@ -558,3 +559,26 @@ def test_an_id_of_the_history_is_not_used_again() -> None:
     ids = {called.id, got.json["content"][0]["id"]}
     assert "call_0" not in ids
     assert len(ids) == 1
+
+
+def test_blocks_that_are_under_way_have_a_limit() -> None:
+    """Each could be looked at for each piece, and a server that leaves all open would take all time."""
+    held = b"".join(start(at, BARE) for at in range(1, 400))
+    body = begin() + start(0, ONE) + held + end("end_turn")
+    got = session().step(ASK, [Reply(body)])
+    assert got.finish is not None
+    assert got.finish.outcome in UNREAD
+    assert b"toolu_x_1" not in got.body
+
+
+def test_what_is_said_of_the_end_counts_as_held_back() -> None:
+    rules = policy(mode("plan", rule("read")), limits=Limits(held=2000))
+    got = session(rules).step(ASK, [Reply(begin() + text(0, "A") + REASON * 40 + MESSAGE_STOP)])
+    assert got.finish is not None
+    assert got.finish.outcome in UNREAD
+    assert REASON not in got.body
+
+
+def test_an_end_that_says_its_reason_again_is_said_once() -> None:
+    got = session().step(ASK, [Reply(begin() + text(0, "A") + REASON * 3 + MESSAGE_STOP)])
+    assert got.body.count(b'stop_reason": "') == 1

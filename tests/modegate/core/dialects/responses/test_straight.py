@@ -79,6 +79,7 @@ class Case:
     """What stands in the place of the last event."""
 
 
+UNREAD = ("answer_unreadable", "too_large")
 DONE_MARK = b"data: [DONE]\n\n"
 BOTH = (READ, GREP)
 OTHER_IDS = [
@@ -310,6 +311,12 @@ def test_each_cut_gives_the_same(name: str) -> None:
 
 PIECE = inside(READ, 0)[0]
 DOUBTFUL = {
+    "a piece behind the whole arguments": [
+        added(READ, 0),
+        *inside(READ, 0)[:-2],
+        *reversed(inside(READ, 0)[-2:]),
+        done(READ, 0),
+    ],
     "a piece by one index and another id": [
         added(READ, 0),
         added(GREP, 1),
@@ -521,3 +528,29 @@ def test_an_id_of_the_history_is_used_again_only_where_its_provider_keeps_it(sto
     asked["stream"] = False
     found = session().step(asked, [whole(READ)]).json["output"][0]
     assert (found["call_id"] == READ["call_id"]) is store
+
+
+@pytest.mark.parametrize("kind", ["message", "function_call"])
+def test_an_end_that_lists_too_many_items_is_not_looked_through(kind: str) -> None:
+    """To find each among all of them would take a time that grows with their square."""
+    listed = [{"type": kind, "id": f"x{at}", "call_id": f"y{at}"} for at in range(600)]
+    got = session().step(REQUEST, [stream([begin(), end(listed)])])
+    assert got.finish is not None
+    assert got.finish.outcome in UNREAD
+    assert b"x599" not in got.body
+
+
+def test_items_that_are_under_way_have_a_limit() -> None:
+    ends = [done(call("read", "{}", at + 9), at) for at in range(1, 600)]
+    got = session().step(REQUEST, [stream([begin(), added(READ, 0), *ends, end([])])])
+    assert got.finish is not None
+    assert got.finish.outcome in UNREAD
+    assert b"function_call" not in got.body
+
+
+def test_pieces_without_an_index_are_not_looked_for_among_many_items() -> None:
+    begun = [added(call("read", "", at), at) for at in range(100)]
+    piece = {"type": "response.function_call_arguments.delta", "delta": "{}"}
+    got = session().step(REQUEST, [stream([begin(), *begun, piece, end([])])])
+    assert got.finish is not None
+    assert got.finish.outcome in UNREAD
