@@ -34,6 +34,11 @@ class Typed:
     name: str
     rest: str = ""
 
+    @property
+    def sets(self) -> bool:
+        """Whether it sets a mode."""
+        return self.name == "mode" and bool(self.rest)
+
 
 def typed(text: str) -> Typed | None:
     """Read a command; None for any other text."""

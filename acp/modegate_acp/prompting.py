@@ -19,7 +19,10 @@ Rows = Callable[[Connection], Awaitable[list[tuple[SessionId, str, str]]]]
 
 
 async def prompt(connection: Connection, asked: Prompt, rows: Rows) -> Message:
-    """Say what was asked for, and put what is open to a person whom only prompts reach; end the turn."""
+    """Say what was asked for, and put what is open to a person whom only prompts reach; end the turn.
+
+    Not beside a mode that was typed: who lets their client say yes to that has said nothing of a plan.
+    """
     command = typed(asked.text)
     try:
         text = await _text(connection, asked, command, rows) if command else ABOUT
@@ -28,7 +31,8 @@ async def prompt(connection: Connection, asked: Prompt, rows: Rows) -> Message:
         available = rpc.data.get("available") if rpc.data else None
         text = f"{rpc}" + (f"; there are: {', '.join(available)}" if available else "")
     connection.following.send(asked.session, render.said(asked.session, text))
-    await connection.following.ask_within_prompt(asked.session)
+    if command is None or not command.sets:
+        await connection.following.ask_within_prompt(asked.session)
     return {"stopReason": "end_turn"}
 
 
@@ -38,7 +42,7 @@ async def _text(connection: Connection, asked: Prompt, command: Typed, rows: Row
         return HELP
     if command.name == "sessions":
         return sessions_text(await rows(connection))
-    if command.name == "mode" and command.rest:
+    if command.sets:
         wish = SetMode(session, command.rest, asked.seen)
         named = Wish.of(connection, wish)
         await set_now(connection, Wish(session, named.mode, "prompt", asked.seen))

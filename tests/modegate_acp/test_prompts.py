@@ -218,6 +218,17 @@ async def test_a2_a_mode_typed_beside_a_plan_asks_about_the_mode_alone(opened: O
         assert (answered, await mode(proxy)) == ([], "default")
 
 
+@pytest.mark.parametrize("typed", ["/mode plan", "/mode nonsense"])
+async def test_a1_a_mode_that_is_in_force_already_asks_nothing(opened: Opened, typed: str) -> None:
+    """`acpx --approve-all prompt "/mode plan"` would else leave plan mode by a plan that nobody has read."""
+    async with opened(waits=AT_ONCE) as (proxy, client), asyncio.TaskGroup() as group:
+        await step(proxy)
+        answering = group.create_task(approve_everything(client))
+        assert await client.answer(await prompt(client, typed)) == {"stopReason": "end_turn"}
+        assert (questions(client), await mode(proxy)) == ([], "plan")
+        answering.cancel()
+
+
 async def test_a2_it_reads_the_plan_and_is_offered_one_way(opened: Opened) -> None:
     """Its dialog is a title with yes and no, so what yes is must stand in the text."""
     async with opened(policies=TWO_WAYS, waits=AT_ONCE) as (proxy, client):
