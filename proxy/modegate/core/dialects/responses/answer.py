@@ -169,6 +169,8 @@ def _refuse_hidden(value: Any, depth: int, *, top: bool = False, item: bool = Fa
 def _look_into(key: str, inner: Any, depth: int, *, top: bool) -> None:
     if top and key == "response" and isinstance(inner, dict):
         check_keys(inner)
+        if "response" in inner or "item" in inner:
+            raise AnswerUnreadable("the upstream sent an event in the place of an answer")
         _refuse_hidden(inner, depth, top=True)
     elif top and key == "output" and isinstance(inner, list):
         for one in inner:

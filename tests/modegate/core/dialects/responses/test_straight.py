@@ -554,3 +554,15 @@ def test_pieces_without_an_index_are_not_looked_for_among_many_items() -> None:
     got = session().step(REQUEST, [stream([begin(), *begun, piece, end([])])])
     assert got.finish is not None
     assert got.finish.outcome in UNREAD
+
+
+@pytest.mark.parametrize("inner", [{"response": {"output": [WRITE]}}, {"item": WRITE}])
+def test_l5_no_response_and_no_item_is_within_a_response(inner: Any) -> None:
+    last_ = end([READ])
+    first = begin()
+    for found in (
+        [first, *item_events(READ, 0), last_ | {"response": last_["response"] | inner}],
+        [first | {"response": first["response"] | inner}, *item_events(READ, 0), last_],
+    ):
+        got = session().step(REQUEST, [stream(found), answer(message("so", "m9"), n=2)])
+        assert b"SECRET" not in got.body
