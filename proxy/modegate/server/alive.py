@@ -19,7 +19,8 @@ KEEPALIVE_S = 8.0
 """Silence after which the client is sent something: clients and proxies bear 10 s."""
 
 BUSY_S = 0.5
-"""How soon to look again where the step had something to do when the client should have been told."""
+"""How soon to look again where the client should have been told and could not: the step was busy, or a frame
+stood half sent."""
 
 
 class Alive:
@@ -71,11 +72,11 @@ class Alive:
             await asyncio.sleep(self._told + self._after - self._clock.monotonic())
             async with self._turn:
                 silent = self._clock.monotonic() - self._told
-                if silent >= self._after and self._waiting:
-                    if data := self._give():
-                        await self._send(
-                            {"type": "http.response.body", "body": data, "more_body": True}
-                        )
+                data = self._give() if silent >= self._after and self._waiting else b""
+                if data:
+                    await self._send(
+                        {"type": "http.response.body", "body": data, "more_body": True}
+                    )
                     self._told = self._clock.monotonic()
-            if not self._waiting:
+            if not data:
                 await asyncio.sleep(BUSY_S)

@@ -15,6 +15,8 @@ def is_loopback(host: str) -> bool:
     name = host.strip("[]").lower()
     if (f".{name}".removesuffix(".")).endswith(".localhost"):
         return True
+    if name.split() != [name]:
+        return False  # `inet_aton` does not look at what stands behind a blank
     try:
         address = ip_address(name.partition("%")[0])
     except ValueError:

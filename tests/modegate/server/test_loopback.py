@@ -24,6 +24,7 @@ HERE = [
     "::",
 ]
 ELSEWHERE = [
+    "127.0.0.1 example.com",
     "",
     "model.example",
     "localhost.example",
