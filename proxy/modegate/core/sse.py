@@ -204,9 +204,10 @@ def parse(raw: bytes, text: bytes, ends: bytes = b"") -> Frame:
 
 def _joined(lines: list[tuple[bytes, bytes]], data: bytes) -> list[tuple[bytes, bytes]]:
     """Give a frame's lines with all data in the first place; a blank is to JSON what a line end was."""
-    at = [place for place, (line, _) in enumerate(lines) if line.startswith(b"data")]
-    lines[at[0]] = (b"data: " + data, lines[at[0]][1])
-    return [line for place, line in enumerate(lines) if place not in at[1:]]
+    first, *rest = (place for place, (line, _) in enumerate(lines) if line.startswith(b"data"))
+    lines[first] = (b"data: " + data, lines[first][1])
+    gone = set(rest)
+    return [line for place, line in enumerate(lines) if place not in gone]
 
 
 def _is_json(data: bytes) -> bool:

@@ -19,6 +19,7 @@ MAX_BLANK = 64 * 1024
 """Bytes in front of the first sign; servers send a handful, to keep a connection alive."""
 
 _LEAD = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]*+")
+_MORE = re.compile(rb"[ \t\r\n]*+")
 _STREAM = re.compile(rb":|(?:data|event|id|retry):")
 _WORDS = (b"data:", b"event:", b"id:", b"retry:", b"\xef\xbb\xbf")
 
@@ -36,6 +37,8 @@ class Unlabelled:
     status: int
     lines: Headers
     body: bytearray = field(default_factory=bytearray)
+    _blank: int = 0
+    """Bytes of it in front of the first sign, as far as they were looked at."""
 
     def take(self, data: bytes) -> bool:
         """Take a piece of the body; tell whether it is known now what it is."""
@@ -53,8 +56,9 @@ class Unlabelled:
 
     @property
     def _lead(self) -> int:
-        match = _LEAD.match(self.body)
-        return match.end() if match else 0
+        match = (_MORE if self._blank else _LEAD).match(self.body, self._blank)
+        self._blank = match.end() if match else self._blank
+        return self._blank
 
 
 def unlabelled(status: int, lines: Headers) -> Unlabelled | None:

@@ -140,3 +140,13 @@ def test_blank_bytes_are_kept_to_a_limit() -> None:
     assert not one.take(b" " * MAX_BLANK)
     assert one.take(b" ")
     assert one.head() == []
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_n009_blank_bytes_that_come_one_by_one(mark: bytes) -> None:
+    """Each is looked at once, and what follows them all the same."""
+    known = Unlabelled(200, [])
+    lead = mark + b" \r\n" * (MAX_BLANK // 4)
+    assert not any(known.take(b"%c" % byte) for byte in lead + b"data")
+    assert known.take(b":")
+    assert known.head() == [(b"content-type", b"text/event-stream")]
