@@ -16,6 +16,7 @@ from modegate.core.dialects.chat.dialect import ChatDialect
 from modegate.core.dialects.messages.dialect import MessagesDialect
 from modegate.core.dialects.responses import stream as responses_stream
 from modegate.core.dialects.responses.dialect import ResponsesDialect
+from modegate.core.dialects.straight import Ids
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.spans import MAX_HALVES
 from modegate.core.sse import parse
@@ -64,6 +65,21 @@ def test_h23_what_no_model_says_is_refused(name: str, what: str) -> None:
         dialect.read_whole(whole.replace(b'"HERE"', here))
     with pytest.raises(AnswerUnreadable):
         read(dialect, streamed.replace(b'"HERE"', here))
+
+
+@pytest.mark.parametrize("name", ["messages", "responses"])
+def test_h23_what_no_model_says_is_not_straightened_either(name: str) -> None:
+    """It stands in front of what refuses it, and would make objects of all of it."""
+    dialect = DIALECTS[name][0]
+    much = json.dumps(TOO_MUCH["values"]).encode()
+    call_ = b'{"type":"tool_use","id":"","name":"x"},{"type":"function_call","name":"x"}'
+    whole = b'{"content":[%b],"output":[%b],"x":%b}' % (call_, call_, much)
+    assert dialect.straight_whole(whole, Ids("seed", ())) == whole
+    straight = dialect.straightener(2**30, Ids("seed", ()))
+    assert straight is not None
+    raw = b'event: ping\ndata: {"x":%b}\n\n' % much
+    found = parse(raw, raw)
+    assert straight.take(found) == [found]
 
 
 @pytest.mark.parametrize("cut", [2**20 - 3, 2**20, 2**20 + 3])

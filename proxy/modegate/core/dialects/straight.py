@@ -25,6 +25,7 @@ from modegate.core.spans import (
     without_lone_surrogates,
 )
 from modegate.core.sse import Frame
+from modegate.core.weight import ANSWER_VALUES, is_dense
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +122,15 @@ def unreadable(frame: Frame) -> Frame:
 
 
 def bare(frame: Frame) -> bytes:
-    """Give a frame's data as it is read, in UTF-8 and without halves of characters."""
-    return without_lone_surrogates(frame.data or b"")
+    """Give a frame's data as it is read, in UTF-8 and without halves of characters.
+
+    Raises:
+        ValueError: it holds more values than an answer can have, of which nothing may be made.
+    """
+    data = frame.data or b""
+    if is_dense(data, ANSWER_VALUES):
+        raise ValueError("too many values")
+    return without_lone_surrogates(data)
 
 
 class _Call(msgspec.Struct):
@@ -151,6 +159,8 @@ class Listed:
 
     def straight(self, body: bytes, ids: Ids) -> bytes:
         """Give an answer in which each call has an id of its own, and none is a placeholder."""
+        if is_dense(body, ANSWER_VALUES):
+            return body  # who reads it says what is wrong, and makes nothing of it either
         try:
             text = without_lone_surrogates(body)
             (span,) = [one.value for one in members(text) if one.key == self.key]
