@@ -63,6 +63,11 @@ def test_the_version_is_told() -> None:
     assert __version__ in run("--version").stdout
 
 
+@pytest.mark.parametrize("names", [(), ("log",)], ids=["all", "log"])
+def test_the_lists_of_commands_cut_no_sentence_off(names: tuple[str, ...]) -> None:
+    assert "..." not in run(*names, "--help").stdout.partition("Commands:")[2]
+
+
 @pytest.mark.parametrize("name", sorted(main.commands))
 def test_every_command_has_help_with_an_example(name: str) -> None:
     result = run(name, "--help")

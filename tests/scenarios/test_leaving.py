@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -266,11 +267,17 @@ async def test_a_shutdown_detaches_and_a_later_approval_is_noticed(
     assert noticed.content == "You approved it meanwhile."
 
 
-async def test_with_nobody_there_the_request_goes_on_in_plan_mode(tmp_path: Path) -> None:
-    """Silence is no approval."""
+@pytest.mark.parametrize("ask", [streamed, whole])
+async def test_with_nobody_there_the_request_goes_on_in_plan_mode(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, ask: Ask
+) -> None:
+    """Silence is no approval; and who got the whole answer counts as answered, not as gone."""
     waits = Waits(nobody=0, streamed=PATIENCE, whole=PATIENCE)
-    async with planning(tmp_path, waits=waits) as proxy, sdk(proxy) as openai:
-        message = await streamed(openai)
-        assert message.content == "Here is my plan.\n\nPlease answer."
-        assert await mode(proxy) == "plan"
-        assert (await question(proxy))["why"] == "nobody"
+    with caplog.at_level(logging.INFO):
+        async with planning(tmp_path, waits=waits) as proxy, sdk(proxy) as openai:
+            message = await ask(openai)
+            assert message.content == "Here is my plan.\n\nPlease answer."
+            assert await mode(proxy) == "plan"
+            assert (await question(proxy))["why"] == "nobody"
+    (step,) = [one.getMessage() for one in caplog.records if one.name == "modegate.step"]
+    assert "outcome=answered" in step

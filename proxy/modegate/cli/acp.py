@@ -9,7 +9,7 @@ import click
 from modegate.cli.client import find_token, with_proxy_options
 
 
-@click.command()
+@click.command(short_help="Speak ACP on stdin and stdout, for editors.")
 @with_proxy_options
 def acp(url: str, state_dir: Path | None, tenant: str) -> None:
     """Speak ACP on stdin and stdout: set modes and approve plans from an editor.

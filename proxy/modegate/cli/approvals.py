@@ -14,7 +14,7 @@ from modegate.cli.client import ControlClient, with_client
 APPROVALS = "/approvals"
 
 
-@click.command()
+@click.command(short_help="List what waits for a person.")
 @click.argument("approval", metavar="[ID]", required=False)
 @with_client
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -54,7 +54,7 @@ def _table(found: list[dict[str, Any]]) -> str:
     return table(["ID", "SESSION", "STATUS", "ASKED", "WHAT"], cells)
 
 
-@click.command()
+@click.command(short_help="Approve a plan, or allow a call once.")
 @click.argument("approval", metavar="ID")
 @with_client
 @click.option("--option", help="Which of the options, if there is more than one way to approve.")
@@ -76,7 +76,7 @@ def approve(
     settle(client, one, option or _only_way(one), comment=comment, as_json=as_json)
 
 
-@click.command()
+@click.command(short_help="Reject a plan or a call, with a reason.")
 @click.argument("approval", metavar="ID")
 @with_client
 @click.option("--reason", default="", help="What the model is told.")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from modegate.core.problems import Problem
 
 
-@click.command()
+@click.command(short_help="Check a policies file.")
 @click.argument("file", type=click.Path(path_type=Path), envvar="MODEGATE_POLICIES", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def check(file: Path | None, as_json: bool) -> None:

@@ -11,7 +11,7 @@ import click
 from modegate.cli.client import ControlClient, with_client
 
 
-@click.command()
+@click.command(short_help="List sessions, and whether a mode holds what they do.")
 @with_client
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="How many.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -117,7 +117,7 @@ class _LogGroup(click.Group):
         return super().parse_args(ctx, args)
 
 
-@click.group(cls=_LogGroup)
+@click.group(cls=_LogGroup, short_help="Print a session's events.")
 def log() -> None:
     """Print a session's events (log SESSION), or say that the event log is the right one (log adopt).
 
@@ -129,7 +129,7 @@ def log() -> None:
     """
 
 
-@log.command()
+@log.command(short_help="Print a session's events, also as they come.")
 @click.argument("session")
 @with_client
 @click.option("--follow", "-f", is_flag=True, help="Go on with what comes, until ^C.")
@@ -154,7 +154,7 @@ def show(client: ControlClient, session: str, follow: bool, as_json: bool) -> No
         return
 
 
-@log.command()
+@log.command(short_help="Serve from the event log as it is now.")
 @with_client
 @click.option("--yes", is_flag=True, help="Ask nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

@@ -24,7 +24,7 @@ STDIN = 0
 CHUNK = 4096
 
 
-@click.command()
+@click.command(short_help="Show each plan as it comes, and ask for your answer.")
 @with_client
 @click.option(
     "--json",

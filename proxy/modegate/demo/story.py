@@ -18,7 +18,7 @@ from typing import Any
 
 import click
 import httpx
-from openai import AsyncOpenAI
+from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
 from modegate.demo.agent import Agent
 from modegate.server.app import create_app
@@ -79,7 +79,9 @@ class Story:
         self._file = folder / "greeting.txt"
         self._upstream = upstream
         base = f"{url}/s/{SESSION}/v1"
-        self._client = AsyncOpenAI(base_url=base, api_key="none", max_retries=0)
+        # Nothing here leaves the machine, so no proxy of the environment is asked.
+        direct = DefaultAsyncHttpxClient(trust_env=False)
+        self._client = AsyncOpenAI(base_url=base, api_key="none", max_retries=0, http_client=direct)
         self._agent = Agent(self._client, folder, tell)
         tell("modegate", f"the agent's base URL is {base}; its files are in {folder}")
 

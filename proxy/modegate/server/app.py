@@ -231,7 +231,7 @@ class _Probes:
             # Not what they are: this answer is for anyone.
             warnings = [
                 f"the policies file has {len(status.problems)} problem(s), so an older policy is in "
-                "force; see `modegate check` or GET /control/v1/policy",
+                "force; see `modegate check FILE` or GET /control/v1/policy",
                 *warnings,
             ]
         if warnings:

@@ -154,6 +154,11 @@ class Drive:
                     await asyncio.shield(self._leave())
         return self._outcome or "failed"
 
+    @property
+    def over(self) -> str | None:
+        """How the answer ended, once all of it was sent."""
+        return None if self._outcome == "sent" else self._outcome
+
     async def _leave(self) -> None:
         out = self._out
         try:

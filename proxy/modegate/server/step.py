@@ -135,7 +135,9 @@ class Step:
             done = await self._inbox.during(self._serve())
         finally:
             self._share.give_back()
-        return self._outcome if done else "gone"
+        # What follows the last byte may be cut short: its client is over with the answer, and away.
+        over = self._drive.over if self._drive is not None else None
+        return self._outcome if done else over or "gone"
 
     async def refuse(self, error: ModegateError) -> None:
         """Answer with an error, or break the answer off if it has begun."""
