@@ -251,6 +251,7 @@ class StreamedHop:
             AnswerUnreadable, TooLarge: it cannot be read, so that nobody knows what may follow it.
         """
         parts: list[Part] = []
+        read: list[tuple[Frame, list[Part]]] = []
         for piece in passed:
             for frame in self._frames.feed(piece):
                 _check(frame)
@@ -258,8 +259,10 @@ class StreamedHop:
                     self.straight.take(frame.checked())
                 if self._texts is not None:
                     self._texts.take(frame)
-                parts += self._reader.read(frame)
-                self._writer.seen(parts[-1])
+                new = self._reader.read(frame)
+                self._writer.seen(new[-1])
+                read.append((frame, new))
+                parts += new
         if self.straight is not None:
             self.straight.passed()
         self.torn = self._frames.begun
@@ -275,10 +278,15 @@ class StreamedHop:
             call.released = True
             # It has gone in the pieces in which it came.
             call.again, call.loose = call.again or call.loose, False
-        # Only for what the writer remembers: the client has these bytes.
-        self._writer.write(parts)
+        self._remember(read)
         spoken = self._texts.passed() if self._texts is not None else []
         return [*whole, *spoken], begun
+
+    def _remember(self, read: Iterable[tuple[Frame, list[Part]]]) -> None:
+        """Let the writer know what the client has, which must be what it would have written."""
+        for frame, parts in read:
+            if self._writer.write(parts) not in (b"", frame.raw):
+                raise AnswerUnreadable("the client counts what it has in another way")
 
     def end(self) -> None:
         """Take the end of the bytes."""

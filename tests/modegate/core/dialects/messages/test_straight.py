@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from modegate.core.dialects.messages.dialect import MessagesDialect
 from modegate.core.policy import Condition, Limits, When
 from support import judges
 from support.message_frames import (
@@ -31,7 +32,7 @@ from support.message_frames import (
     whole,
 )
 from support.messages import request
-from support.playbook import Got, Reply, bytewise, cut_at, mode, policy, rule
+from support.playbook import Got, Reply, Session, bytewise, cut_at, mode, policy, rule
 from support.speech import Heard
 from support.speech_messages import MessagesApi
 
@@ -582,3 +583,13 @@ def test_what_is_said_of_the_end_counts_as_held_back() -> None:
 def test_an_end_that_says_its_reason_again_is_said_once() -> None:
     got = session().step(ASK, [Reply(begin() + text(0, "A") + REASON * 3 + MESSAGE_STOP)])
     assert got.body.count(b'stop_reason": "') == 1
+
+
+def test_h14_blocks_that_the_client_counts_in_another_way_are_cut_off() -> None:
+    """What comes behind the switch would else be of another block than the client has open."""
+    begun = begin() + start(1, BARE) + delta(1, "text_delta", text="A")
+    body = begun + stop(1) + end("end_turn")
+    got = Session("default", dialect=MessagesDialect()).overtaken(
+        request("read", stream=True), [Reply(body)], after=len(begun)
+    )
+    assert b'"index":0' not in got.body.replace(b" ", b"")
