@@ -36,8 +36,9 @@ def test_o5_one_after_the_other_is_shown() -> None:
     assert desk.opened([], 0.0) == []
     assert desk.changed(A, 0.0) == [Show(A)]
     assert desk.changed(B, 0.0) == []
-    assert desk.changed({**A, "status": "delivered"}, 0.0) == []
-    assert desk.line("y\n", 0.0) == [Settle(A, "approve"), Show(B)]
+    seen = {**A, "status": "delivered"}
+    assert desk.changed(seen, 0.0) == []
+    assert desk.line("y\n", 0.0) == [Settle(seen, "approve"), Show(B)]
     assert desk.changed(over("a"), 0.0) == []
     assert desk.line("n\n", 0.0) == [Ask(REASON)]
     assert desk.line("keep it\n", 0.0) == [Settle(B, "reject", "keep it")]
@@ -87,6 +88,41 @@ def test_what_was_left_open_is_not_shown_again() -> None:
     assert desk.line("s", 0.0) == [Leave(A), Say("left open: modegate approve a")]
     assert desk.changed({**A, "status": "detached"}, 0.0) == []
     assert desk.opened([A], 0.0) == []
+
+
+OLD = {**B, "status": "detached"}
+ASIDE = [Say("set aside: an agent waits for the next one", dropped=True), Leave(OLD)]
+
+
+def test_whom_an_agent_waits_for_comes_first() -> None:
+    desk = Desk()
+    assert desk.opened([OLD, A], 0.0)[-1] == Show(A)
+    assert desk.line("y", 0.0) == [Settle(A, "approve"), Show(OLD)]
+
+
+def test_a_question_for_which_nobody_waits_gives_way() -> None:
+    """An unanswered plan of yesterday must not let those of today go on unasked."""
+    desk = Desk()
+    assert desk.opened([OLD], 0.0) == [Show(OLD)]
+    assert desk.changed(A, 0.0) == [*ASIDE, Show(A)]
+    assert desk.line("y", 0.5)[-1] == Ask(ANSWER)
+    assert desk.line("y", TOO_SOON_S) == [Settle(A, "approve"), Show(OLD)]
+    assert desk.line("y", 9.0) == [Settle(OLD, "approve")]
+
+
+def test_one_that_is_detached_in_front_of_the_person_gives_way_too() -> None:
+    desk = Desk()
+    assert desk.opened([B], 0.0) == [Show(B)]
+    assert desk.changed(A, 0.0) == []
+    assert desk.changed(OLD, 0.0) == [*ASIDE, Show(A)]
+
+
+def test_who_writes_a_reason_is_not_interrupted() -> None:
+    desk = Desk()
+    desk.opened([OLD], 0.0)
+    desk.line("n", 0.0)
+    assert desk.changed(A, 0.0) == []
+    assert desk.line("not so", 0.0) == [Settle(OLD, "reject", "not so"), Show(A)]
 
 
 @pytest.mark.parametrize("line", ["", " ", "yes", "Y", "1", "S", "\x04"])

@@ -80,6 +80,7 @@ class Desk:
         done: list[Do] = []
         if self._now is not None:
             if self._now["id"] in is_open:
+                self._now = is_open[self._now["id"]]
                 # The proxy of before may have taken us for gone.
                 done.append(Show(self._now, fresh=False))
             else:
@@ -91,14 +92,14 @@ class Desk:
             names = [f"  {one['id']}  {first_words(one)}" for one in self._waiting.values()]
             done.append(Say(f"{len(names)} questions wait:"))
             done += [Say(name) for name in names]
-        return [*done, *self._next()]
+        return [*done, *self._make_way(now), *self._next()]
 
     def changed(self, question: Question, now: float) -> list[Do]:
         """Take a question that is new, or that has changed."""
         name = question["id"]
         if question["open"]:
             self._take(question)
-            return self._next()
+            return [*self._make_way(now), *self._next()]
         self._waiting.pop(name, None)
         self._left.discard(name)
         if self._now is None or self._now["id"] != name:
@@ -137,9 +138,24 @@ class Desk:
 
     def _take(self, question: Question) -> None:
         name = question["id"]
-        here = self._now is not None and self._now["id"] == name
-        if not here and name not in self._left:
+        if self._now is not None and self._now["id"] == name:
+            self._now = question
+        elif name not in self._left:
             self._waiting[name] = question
+
+    def _make_way(self, now: float) -> list[Do]:
+        """Set aside a question for which no request waits, if one waits for another: it would go on unasked.
+
+        Not while a person writes a reason.
+        """
+        aside = self._now
+        if aside is None or _urgent(aside) or self._rejecting:
+            return []
+        if not any(map(_urgent, self._waiting.values())):
+            return []
+        self._now, self._deaf_until = None, now + TOO_SOON_S
+        self._waiting[aside["id"]] = aside
+        return [Say("set aside: an agent waits for the next one", dropped=True), Leave(aside)]
 
     def _over(self, why: str, now: float) -> list[Do]:
         """Drop the question in front of the person: somebody else was faster."""
@@ -150,9 +166,15 @@ class Desk:
     def _next(self) -> list[Do]:
         if self._now is not None or not self._waiting:
             return []
-        name = next(iter(self._waiting))
+        first = next(filter(_urgent, self._waiting.values()), None)
+        name = next(iter(self._waiting)) if first is None else first["id"]
         self._now = self._waiting.pop(name)
         return [Show(self._now)]
+
+
+def _urgent(question: Question) -> bool:
+    """Tell whether a request waits for the answer, or soon goes on as if nobody were there."""
+    return bool(question["status"] != "detached")
 
 
 def keys(question: Question) -> dict[str, Mapping[str, Any]]:
