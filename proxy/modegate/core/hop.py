@@ -29,7 +29,7 @@ from modegate.core.errors import (
 )
 from modegate.core.hold import Hold
 from modegate.core.policy import Limits
-from modegate.core.sse import Frame, FrameReader
+from modegate.core.sse import Frame, FrameReader, hides_data
 from modegate.core.text_gate import TextGate
 
 
@@ -255,6 +255,8 @@ class StreamedHop:
         for piece in passed:
             for frame in self._frames.feed(piece):
                 _check(frame)
+                if hides_data(frame):
+                    raise AnswerUnreadable("the client could have found a call beside the data")
                 if self.straight is not None:
                     self.straight.take(frame.checked())
                 if self._texts is not None:

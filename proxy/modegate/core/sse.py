@@ -82,6 +82,18 @@ class Frame:
         return replace(self, raw=raw, data=data, odd=self.odd and self.safe is None, safe=None)
 
 
+def hides_data(frame: Frame) -> bool:
+    """Tell whether what a client got could hold data for one that cuts lines in its own way."""
+    if frame.safe is None and frame.raw.isascii():
+        return False
+    for line, _ in _LINE.findall(frame.raw):
+        first, *rest = line.decode("utf-8", "replace").removeprefix("\ufeff").splitlines() or [""]
+        beside = rest if first.startswith(("data", "event")) else [first, *rest]
+        if any("data" in one.lower() for one in beside):
+            return True
+    return False
+
+
 class FrameReader:
     """Cuts a byte stream into frames, however it is chunked."""
 

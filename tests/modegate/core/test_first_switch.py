@@ -162,6 +162,12 @@ def test_h14_a_whole_call_in_front_of_another() -> None:
     assert b"was cut off" in got.body
 
 
+def test_h14_comments_that_say_nothing_go_on() -> None:
+    body = ": PROCESSING é\n\n".encode() + stream(text("a é"), finish="stop")
+    for after in range(30, len(body)):
+        assert Session("default").overtaken(ASKED, [Reply(body)], after=after).body == body
+
+
 ASKED = request("read", "write", stream=True)
 HELLO = stream(text("a"), text("b"), finish="stop")
 UNREADABLE = {
@@ -171,6 +177,8 @@ UNREADABLE = {
     "an error": Reply(HELLO, list(STREAM), 500),
     "bad JSON": Reply(b"data: {oops\n\n" + HELLO),
     "an odd frame": Reply(b"data: 1\ndata: 2\n\n" + HELLO),
+    "data in a comment, for who cuts there": Reply(b": x\x1cdata: {}\n\n" + HELLO),
+    "data behind a line end of some": Reply(": x\u2028data: {}\n\n".encode() + HELLO),
     "too long": Reply(text("x" * passed.MAX_PASSED) + HELLO),
 }
 
