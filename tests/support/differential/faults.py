@@ -119,7 +119,7 @@ FAULTS: dict[str, Fault] = {
     ),
     "the forms of an item may differ": Fault(
         "responses-streamed",
-        2121,
+        2593,
         lambda: _patched(
             patch.object(responses_stream, "agree", lambda *_: True),
             patch.object(forms, "same_arguments", lambda *_: True),
