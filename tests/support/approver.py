@@ -38,10 +38,10 @@ async def main(url: str, session: str, what: str, name: str) -> None:
     log = open_log(url)
     approvals = Approvals(Folds(log, clock), log, clock, waits=lambda: FOREVER, look=0.01)
     if what == "wait":
-        await approvals.ask(key, plan(name))
+        known = await approvals.ask(key, plan(name))
         print("asked", flush=True)  # noqa: T201 -- the protocol of this process
         over = asyncio.Event()
-        found = await approvals.wait(key, name, step=StepId("s"), streamed=True, draining=over)
+        found = await approvals.wait(key, known, step=StepId("s"), streamed=True, draining=over)
         print(found.status, found.option, flush=True)  # noqa: T201
     else:
         await log.ping()

@@ -133,7 +133,7 @@ class Approvals:
     async def wait(
         self,
         key: SessionKey,
-        approval_id: str,
+        known: Approval,
         *,
         step: StepId,
         streamed: bool,
@@ -141,6 +141,7 @@ class Approvals:
     ) -> Approval:
         """Wait until a question is settled or its step must go on; give it as the log then has it.
 
+        `known` is the question as `ask` gave it: it stands in the log, which may be gone at once.
         It is detached if nobody is there, in time, or at a shutdown (`draining`), but for this step alone if
         others wait for it too; an answer that was in the log first wins. A caller that is cancelled calls
         `leave`.
@@ -150,21 +151,23 @@ class Approvals:
         """
         with self._under_way.wake(key) as woken:
             wait = _Wait(step, streamed, draining, self._clock.monotonic())
-            known = await self.look(key, approval_id)
+            name = known.asked.id
+            # While the log is gone nothing can be answered: it is asked again until the wait is over.
+            with suppress(LogUnavailable):
+                known = await self.look(key, name)
             while known.waited_for:
                 now = wait.goes_on(known, self._clock.monotonic())
                 over = self._over(known, wait)
                 if over is not None:
                     # Whatever the news: nothing ends that has just been shown, or answered.
-                    known = await self.look(key, approval_id)
+                    known = await self.look(key, name)
                     wait.goes_on(known, now)
                     if not known.waited_for or (over := self._over(known, wait)) is None:
                         continue
                     return await self._give_up(key, over, step)
                 await self._pause(known, wait, woken)
-                # While the log is gone nothing can be answered: it is asked again until the wait is over.
                 with suppress(LogUnavailable):
-                    known = await self.look(key, approval_id)
+                    known = await self.look(key, name)
             return known
 
     def _over(self, approval: Approval, wait: _Wait) -> ApprovalClosed | ApprovalDetached | None:

@@ -316,7 +316,7 @@ class Drive:
             with out.report.elsewhere(), self._alive.waiting():
                 approval = await out.approvals.wait(
                     out.key,
-                    approval.asked.id,
+                    approval,
                     step=asked.step,
                     streamed=effect.streamed,
                     draining=out.draining,

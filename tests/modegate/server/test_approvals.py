@@ -97,8 +97,9 @@ class Replica:
         streamed: bool = True,
         draining: asyncio.Event | None = None,
     ) -> Approval:
+        known = await self.approvals.look(S, name)
         return await self.approvals.wait(
-            S, name, step=step, streamed=streamed, draining=draining or asyncio.Event()
+            S, known, step=step, streamed=streamed, draining=draining or asyncio.Event()
         )
 
     async def answer(self, option: str = "approve", name: str = "a", comment: str = "") -> Approval:
@@ -456,6 +457,30 @@ async def test_two_that_wait_detach_it_once(one: Replica, two: Replica) -> None:
 async def test_there_is_nothing_to_wait_for(one: Replica) -> None:
     with pytest.raises(NotOpen):
         await one.wait()
+
+
+async def test_a_log_that_is_gone_as_soon_as_it_was_asked_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, one: Replica, two: Replica
+) -> None:
+    """A person is told by the feed, and may be there before the step has looked once."""
+    known = await one.approvals.ask(S, plan())
+    look = one.approvals.look
+    tries: list[str] = []
+
+    async def gone_at_first(key: SessionKey, name: str) -> Approval:
+        tries.append(name)
+        if len(tries) == 1:
+            await two.answer()
+            raise LogUnavailable("gone")
+        return await look(key, name)
+
+    monkeypatch.setattr(one.approvals, "look", gone_at_first)
+    async with asyncio.timeout(PATIENCE):
+        found = await one.approvals.wait(
+            S, known, step=STEP, streamed=True, draining=asyncio.Event()
+        )
+    assert found.approved
+    assert len(tries) == 2
 
 
 async def test_a_log_that_is_gone_for_a_while_is_waited_for(
@@ -839,11 +864,11 @@ async def test_h26_a_waiting_step_is_woken_and_looks_at_nothing_meanwhile(
     """By what another process appends; events of other sessions do not wake it."""
     async with asyncio.timeout(PATIENCE), woken(store.open()) as (approvals, folds, _):
         await two.log.append(S, [mode_set("plan")])
-        await approvals.ask(S, plan())
+        known = await approvals.ask(S, plan())
         over = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             waiting = group.create_task(
-                approvals.wait(S, "a", step=STEP, streamed=True, draining=over)
+                approvals.wait(S, known, step=STEP, streamed=True, draining=over)
             )
             await two.approvals.delivered(S, "a", "watch")
             assert (await folds.state(S)).approvals["a"].shown
@@ -860,10 +885,10 @@ async def test_h26_what_this_process_appends_wakes_at_once(store: Store) -> None
     log = store.open()
     async with asyncio.timeout(PATIENCE), woken(log) as (approvals, _folds, _):
         await log.append(S, [mode_set("plan")])
-        await approvals.ask(S, plan())
+        known = await approvals.ask(S, plan())
         async with asyncio.TaskGroup() as group:
             waiting = group.create_task(
-                approvals.wait(S, "a", step=STEP, streamed=True, draining=asyncio.Event())
+                approvals.wait(S, known, step=STEP, streamed=True, draining=asyncio.Event())
             )
             await approvals.answer(S, "a", "approve", by="person:cli", modes={PLAN})
             assert (await waiting).approved
@@ -873,11 +898,11 @@ async def test_h26_the_end_of_the_process_wakes_all(store: Store) -> None:
     log = store.open()
     async with asyncio.timeout(PATIENCE), woken(log) as (approvals, _, under_way):
         await log.append(S, [mode_set("plan")])
-        await approvals.ask(S, plan())
+        known = await approvals.ask(S, plan())
         draining = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             waiting = group.create_task(
-                approvals.wait(S, "a", step=STEP, streamed=True, draining=draining)
+                approvals.wait(S, known, step=STEP, streamed=True, draining=draining)
             )
             await asyncio.sleep(0)
             draining.set()
