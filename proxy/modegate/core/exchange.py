@@ -43,7 +43,7 @@ from modegate.core.passed import Passed
 from modegate.core.policy import EXIT_TOOL
 from modegate.core.standing import Standing, combine
 from modegate.core.text_gate import TextGate
-from modegate.core.unlabelled import Unlabelled, is_stream, unlabelled
+from modegate.core.unlabelled import Unlabelled, is_plain_stream, is_stream, unlabelled
 from modegate.core.weight import cost
 
 __all__ = ["Exchange", "StepRequest"]
@@ -128,9 +128,7 @@ class Exchange(Ending):
 
     def _resume(self, status: int, lines: Headers, passed: Passed) -> list[Effect]:
         """Read an answer from here on of which the client has the head, and what has passed."""
-        # Of a body whose bytes are counted, or compressed, the client takes no others.
-        framed = any(name in (b"content-length", b"content-encoding") for name, _ in lines)
-        self._head_sent, self._streams = True, is_stream(lines) and not framed
+        self._head_sent, self._streams = True, is_plain_stream(lines)
         if self._over or not (self._streams and 200 <= status < 300) or passed.pieces is None:
             return self._cut_off()
         self._decoder = decoder(b"", MAX_DECODED, each=True)

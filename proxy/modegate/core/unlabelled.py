@@ -30,6 +30,15 @@ def is_stream(lines: Headers) -> bool:
     return kind.split(b";")[0].strip().lower() == EVENT_STREAM
 
 
+def is_plain_stream(lines: Headers) -> bool:
+    """Tell whether events of our own can stand in an answer of this head.
+
+    Of a body whose bytes are counted, or compressed, the client takes no others.
+    """
+    framed = {b"content-length", b"content-encoding"}
+    return is_stream(lines) and not any(name.lower() in framed for name, _ in lines)
+
+
 @dataclass(slots=True)
 class Unlabelled:
     """A head, until the body tells what it is of."""

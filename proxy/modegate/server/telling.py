@@ -5,10 +5,9 @@ An object of its own, so that what is on the way to the client refers to this, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from starlette.types import Message, Send
 
+from modegate.core.unlabelled import is_plain_stream
 from modegate.server.report import Report
 
 _EVENT_ENDS = (b"\n\n", b"\r\r", b"\r\n\r\n")
@@ -35,16 +34,9 @@ class Telling:
         self.began = True
         if message["type"] == "http.response.start":
             self._report.told(message["status"])
-            self._events = _is_plain_stream(message["headers"])
+            self._events = is_plain_stream(message["headers"])
         elif message.get("body"):
             self._last = (
                 message["body"] if len(message["body"]) >= 4 else self._last + message["body"]
             )
         await self._send(message)
-
-
-def _is_plain_stream(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Tell whether an event can be written into an answer of this head, behind others."""
-    lines = {name.lower(): value.lower() for name, value in headers}
-    framed = b"content-encoding" in lines or b"content-length" in lines
-    return lines.get(b"content-type", b"").startswith(b"text/event-stream") and not framed
