@@ -21,8 +21,8 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "proxy"), str(ROOT / "tests")]
 
 with atheris.instrument_imports(include=["modegate.core"]):
-    from modegate.core.policy import Limits
-    from modegate.core.script import ScriptedCall, Turn
+    from modegate.core.policy.model import Limits
+    from modegate.scripted.model import ScriptedCall, Turn
     from support.playbook import Reply, cut_at, mode, policy
     from support.speech import Agent, Speech
     from support.speeches import SPEECHES

@@ -18,8 +18,8 @@ import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
 import yaml
 
-from modegate.core.policy import Limits
-from modegate.server.serving import BACKLOG, CLEANUP_S
+from modegate.core.policy.model import Limits
+from modegate.server.process.serving import BACKLOG, CLEANUP_S
 from modegate.server.settings import Settings
 from support.deploying import DEPLOY, ROOT, directive, documents, said, steps, text, unit
 

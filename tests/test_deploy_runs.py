@@ -22,8 +22,8 @@ from packaging.utils import canonicalize_name
 
 from modegate import __version__
 from modegate.core.ids import LOCAL
-from modegate.server.eventlog import Seen
-from modegate.server.eventlog_open import open_log
+from modegate.server.log.open import open_log
+from modegate.server.log.protocol import Seen
 from support.deploying import ROOT, directive, image_environment, locked, said, steps, text
 from support.nginx import configure, nginx
 from support.raw_upstream import RawUpstream, chunked, head, whole

@@ -18,15 +18,15 @@ from prometheus_client.metrics_core import Metric
 from starlette.routing import Route
 
 from modegate.cli import main
-from modegate.core.events import TYPES
-from modegate.core.own_paths import OWN
-from modegate.core.policy_schema import KEYS
+from modegate.core.log.events import TYPES
+from modegate.core.policy.schema import KEYS
+from modegate.core.wire.own_paths import OWN
 from modegate.server.access import Access
-from modegate.server.approvals import Approvals
 from modegate.server.clock import Clock
-from modegate.server.control import Control, Folds, PolicySource
-from modegate.server.eventlog import EventLog
+from modegate.server.control.sessions import Control, Folds, PolicySource
+from modegate.server.log.protocol import EventLog
 from modegate.server.metrics import Metrics, Watched
+from modegate.server.proxy.approvals import Approvals
 from modegate.server.settings import Settings
 
 ROOT = Path(__file__).parents[1]

@@ -77,7 +77,7 @@ def _wait(url: str) -> None:
 
 def test_the_policy_shown_loads() -> None:
     """The excerpt is a policy file."""
-    from modegate.core.policy_file import parse
+    from modegate.core.policy.file import parse
 
     excerpt = blocks("yaml")[0]
     assert "plan" in parse(excerpt).modes

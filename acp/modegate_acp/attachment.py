@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from modegate.core.approvals import Approval
-from modegate.core.fold import State
-from modegate.core.held import ALONE, Held
 from modegate.core.ids import Seq, SessionId
 from modegate.core.levels import Level
-from modegate.core.policy import Policy
+from modegate.core.log.approvals import Approval
+from modegate.core.log.fold import State
+from modegate.core.log.parents import ALONE, Held
+from modegate.core.policy.model import Policy
 from modegate_acp import render
 from modegate_acp.permissions import offered
 from modegate_acp.protocol import Message, write

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from modegate.core.errors import LevelNeeded, ModegateError
 from modegate.core.ids import SessionId, SessionKey, Tenant
 from modegate.core.levels import Level
-from modegate.core.policy_control import OWN_TOKEN
+from modegate.core.policy.control import OWN_TOKEN
 from modegate.server.access import Grant
 from modegate.server.extension import Shared
 from modegate_acp import protocol

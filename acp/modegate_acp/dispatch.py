@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from modegate.core.ids import DEFAULT_MODE, ModeId, SessionId, fits_session_id
-from modegate.core.policy import Policy
+from modegate.core.policy.model import Policy
 from modegate_acp.protocol import (
     INVALID_PARAMS,
     INVALID_REQUEST,

@@ -13,7 +13,7 @@ from modegate.core.errors import UnknownTenant
 from modegate.core.ids import LOCAL, Tenant, parse_tenant
 from modegate.server.access import GRANT, Grant, bearer, problem
 from modegate.server.extension import Shared
-from modegate.server.serving import Job
+from modegate.server.jobs import Job
 from modegate_acp.connection import Caller, Connection
 from modegate_acp.fanout import Fanout
 from modegate_acp.handlers import handle

@@ -12,10 +12,10 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from modegate.core.errors import LogUnavailable, ModegateError
-from modegate.core.held import ALONE, Held
 from modegate.core.ids import SessionKey
+from modegate.core.log.parents import ALONE, Held
 from modegate.server.extension import Shared
-from modegate.server.sessions import held_by
+from modegate.server.proxy.sessions import held_by
 from modegate_acp.attachment import News
 from modegate_acp.following import Following
 

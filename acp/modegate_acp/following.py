@@ -11,12 +11,12 @@ from functools import partial
 from typing import Any, Protocol
 
 from modegate.core.errors import ModegateError, NotOpen
-from modegate.core.fold import State
-from modegate.core.held import Held
 from modegate.core.ids import Seq, SessionId, SessionKey
 from modegate.core.levels import Level, to_answer
+from modegate.core.log.fold import State
+from modegate.core.log.parents import Held
 from modegate.server.extension import Shared
-from modegate.server.sessions import held_by
+from modegate.server.proxy.sessions import held_by
 from modegate_acp import render
 from modegate_acp.attachment import News, Out, Shown, View, begin, catch_up, forget, replied
 from modegate_acp.outbox import Outbox

@@ -11,15 +11,15 @@ from typing import assert_never
 
 from modegate import __version__
 from modegate.core.errors import SessionUnreadable
-from modegate.core.events import ApprovalAnswered, Entry, Event, ModeSet, Record, SessionOpen
-from modegate.core.fold import State
-from modegate.core.gating import TOLD, Gating
-from modegate.core.held import Held
 from modegate.core.ids import DEFAULT_MODE, Seq, SessionId
 from modegate.core.levels import Level
-from modegate.server.eventlog import Listed, Seen
-from modegate.server.recorder import PERIOD_S
-from modegate.server.sessions import Look, held_by, look
+from modegate.core.log.events import ApprovalAnswered, Entry, Event, ModeSet, Record, SessionOpen
+from modegate.core.log.fold import State
+from modegate.core.log.parents import Held
+from modegate.core.policy.gating import TOLD, Gating
+from modegate.server.log.batch_writer import PERIOD_S
+from modegate.server.log.protocol import Listed, Seen
+from modegate.server.proxy.sessions import Look, held_by, look
 from modegate_acp import dispatch, render
 from modegate_acp.connection import Connection
 from modegate_acp.dispatch import Command, unknown_session

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from modegate.core.events import ApprovalAsked, Option
 from modegate.core.levels import Level, to_answer
+from modegate.core.log.events import ApprovalAsked, Option
 from modegate_acp.protocol import Reply
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from modegate.core.approvals import Approval
-from modegate.core.fold import State
-from modegate.core.held import Held
 from modegate.core.ids import DEFAULT_MODE, SessionId
-from modegate.core.policy import Policy
+from modegate.core.log.approvals import Approval
+from modegate.core.log.fold import State
+from modegate.core.log.parents import Held
+from modegate.core.policy.model import Policy
 from modegate.server.printable import printable
 
 ABOUT = (

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from modegate.core.errors import ModegateError
 from modegate.core.ids import SessionId
-from modegate.server.sessions import held_by
+from modegate.server.proxy.sessions import held_by
 from modegate_acp import render
 from modegate_acp.connection import Connection
 from modegate_acp.dispatch import Prompt, SetMode

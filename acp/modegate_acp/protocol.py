@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from modegate.core.weight import is_dense
+from modegate.core.wire.weight import is_dense
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600

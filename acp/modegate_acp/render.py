@@ -10,14 +10,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from modegate.core.approvals import Approval, Status
-from modegate.core.events import Option
-from modegate.core.fold import State
-from modegate.core.held import ALONE, Held
 from modegate.core.ids import DEFAULT_MODE, SessionId
-from modegate.core.policy import Policy
+from modegate.core.log.approvals import Approval, Status
+from modegate.core.log.events import Option
+from modegate.core.log.fold import State
+from modegate.core.log.parents import ALONE, Held
+from modegate.core.policy.model import Policy
 from modegate.server.printable import printable
-from modegate.server.sessions import Look
+from modegate.server.proxy.sessions import Look
 from modegate_acp.dispatch import MODE_OPTION, SEEN
 from modegate_acp.protocol import Id, Message, notification, request
 from modegate_acp.quirks import Peer

@@ -21,8 +21,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 
 from modegate import __version__
-from modegate.server.loopback import is_loopback
-from modegate.server.tls_words import tls_trouble
+from modegate.server.process.tls_words import tls_trouble
+from modegate.server.upstream.loopback import is_loopback
 from modegate_acp.relay import Lines, Out, Relay, Tell, ToEditor, ToProxy, too_long
 
 MAX_LINE = 64 * 2**20

@@ -14,7 +14,7 @@ from starlette.types import Receive, Send
 
 from modegate.core.ids import SessionId, fits_session_id
 from modegate.server.access import problem
-from modegate.server.control_http import SSE_HEADERS
+from modegate.server.control.http import SSE_HEADERS
 from modegate_acp import protocol
 from modegate_acp.connection import Caller, Connection, session_named
 from modegate_acp.following import MAX_SESSIONS

@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from modegate.core.fold import State
-from modegate.core.held import Held, Holder
 from modegate.core.ids import ModeId, Seq, SessionId
 from modegate.core.levels import Level, follows, words_to_set
-from modegate.server.sessions import held_by
+from modegate.core.log.fold import State
+from modegate.core.log.parents import Held, Holder
+from modegate.server.proxy.sessions import held_by
 from modegate_acp import dispatch, render
 from modegate_acp.connection import Connection
 from modegate_acp.dispatch import mode_named

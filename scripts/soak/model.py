@@ -9,7 +9,7 @@ import re
 from collections import Counter, defaultdict
 from typing import Any
 
-from modegate.core.script import ScriptedCall, Turn
+from modegate.scripted.model import ScriptedCall, Turn
 from support.raw_upstream import (
     Act,
     RawUpstream,

@@ -8,9 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from modegate.core.approvals import Approval, Status
-from modegate.core.events import ApprovalAsked, Option
-from modegate.core.fold import State
 from modegate.core.ids import (
     DEFAULT_MODE,
     CallId,
@@ -22,7 +19,10 @@ from modegate.core.ids import (
     ToolName,
 )
 from modegate.core.levels import Level
-from modegate.core.policy import Mode, Policy
+from modegate.core.log.approvals import Approval, Status
+from modegate.core.log.events import ApprovalAsked, Option
+from modegate.core.log.fold import State
+from modegate.core.policy.model import Mode, Policy
 from modegate_acp.attachment import News, Out, Shown, View, begin, catch_up, forget, replied
 from modegate_acp.quirks import Peer, peer
 from support.acp import Json, kinds

@@ -8,7 +8,18 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modegate.core.events import (
+from modegate.core.ids import (
+    DEFAULT_MODE,
+    CallId,
+    Lane,
+    ModeId,
+    Seq,
+    SessionId,
+    StepId,
+    ToolName,
+)
+from modegate.core.levels import Level
+from modegate.core.log.events import (
     ApprovalAnswered,
     ApprovalAsked,
     ApprovalClosed,
@@ -21,19 +32,8 @@ from modegate.core.events import (
     Option,
     Record,
 )
-from modegate.core.fold import State, fold
-from modegate.core.ids import (
-    DEFAULT_MODE,
-    CallId,
-    Lane,
-    ModeId,
-    Seq,
-    SessionId,
-    StepId,
-    ToolName,
-)
-from modegate.core.levels import Level
-from modegate.core.policy import Mode, Policy
+from modegate.core.log.fold import State, fold
+from modegate.core.policy.model import Mode, Policy
 from modegate_acp.attachment import News, View, begin, catch_up
 from modegate_acp.quirks import Peer
 from support.acp import Json, updated

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from modegate.core.ids import DEFAULT_MODE, ModeId, SessionId
-from modegate.core.policy import Mode, Policy
+from modegate.core.policy.model import Mode, Policy
 from modegate_acp.dispatch import (
     Attach,
     Cancel,

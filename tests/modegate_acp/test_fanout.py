@@ -11,11 +11,11 @@ from typing import Any, cast
 import pytest
 
 from modegate.core.errors import LogUnavailable, SessionUnreadable
-from modegate.core.fold import State
 from modegate.core.ids import LOCAL, ModeId, Seq, SessionId, SessionKey
-from modegate.core.policy import Policy
-from modegate.server.eventlog import Change, Changes
+from modegate.core.log.fold import State
+from modegate.core.policy.model import Policy
 from modegate.server.extension import Shared
+from modegate.server.log.protocol import Change, Changes
 from modegate_acp import fanout
 from modegate_acp.attachment import News
 from modegate_acp.fanout import Fanout

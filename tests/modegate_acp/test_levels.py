@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from modegate.core.events import ApprovalAsked, Entry, Option
 from modegate.core.ids import (
     DEFAULT_MODE,
     CallId,
@@ -18,6 +17,7 @@ from modegate.core.ids import (
     Tenant,
     ToolName,
 )
+from modegate.core.log.events import ApprovalAsked, Entry, Option
 from support.acp import AcpError, Client, Connect, kinds, socket
 from support.running import Running, policies_file, running
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from modegate.core.events import Entry, ModeSet, SessionOpen
 from modegate.core.ids import ModeId, SessionId, SessionKey, Tenant
-from modegate.server.eventlog import Seen
+from modegate.core.log.events import Entry, ModeSet, SessionOpen
+from modegate.server.log.protocol import Seen
 from support.acp import AcpError, Connect, Json, kinds, socket, updated
 from support.running import TOKEN, Running, policies_file, running
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from modegate.core.events import ApprovalAsked, Option
 from modegate.core.ids import CallId, Lane, ModeId, StepId, ToolName
 from modegate.core.levels import Level
+from modegate.core.log.events import ApprovalAsked, Option
 from modegate_acp.permissions import Abstained, Chosen, offered, outcome
 from modegate_acp.protocol import Reply
 

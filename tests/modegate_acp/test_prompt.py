@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from modegate.core.events import SessionOpen
-from modegate.core.fold import State
-from modegate.core.held import ALONE
 from modegate.core.ids import ModeId, Seq, SessionId
-from modegate.core.policy import Mode, Policy
+from modegate.core.log.events import SessionOpen
+from modegate.core.log.fold import State
+from modegate.core.log.parents import ALONE
+from modegate.core.policy.model import Mode, Policy
 from modegate_acp.prompt import Typed, mode_text, sessions_text, status_text, typed
 
 PLAN = Mode(ModeId("plan"), "Plan", "Look.", "", ())

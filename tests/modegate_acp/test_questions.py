@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI
 
-from modegate.core.approvals import Waits
-from modegate.core.events import ApprovalAsked, ApprovalDetached, Entry, Option
 from modegate.core.ids import (
     DEFAULT_MODE,
     CallId,
@@ -23,6 +21,8 @@ from modegate.core.ids import (
     Tenant,
     ToolName,
 )
+from modegate.core.log.approvals import Waits
+from modegate.core.log.events import ApprovalAsked, ApprovalDetached, Entry, Option
 from support import acp_story
 from support.acp import PATIENCE, Client, Connect, Json, is_question, kinds, socket, updated
 from support.playbook import request

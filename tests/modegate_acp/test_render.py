@@ -6,13 +6,13 @@ from typing import Literal
 
 import pytest
 
-from modegate.core.approvals import Approval
-from modegate.core.events import ApprovalAsked, Option
-from modegate.core.fold import State
-from modegate.core.gating import Gating
 from modegate.core.ids import CallId, Lane, ModeId, Seq, SessionId, StepId, ToolName
-from modegate.core.policy import Mode, Policy
-from modegate.server.sessions import Look
+from modegate.core.log.approvals import Approval
+from modegate.core.log.events import ApprovalAsked, Option
+from modegate.core.log.fold import State
+from modegate.core.policy.gating import Gating
+from modegate.core.policy.model import Mode, Policy
+from modegate.server.proxy.sessions import Look
 from modegate_acp import render
 from modegate_acp.protocol import write
 from modegate_acp.quirks import Peer, peer

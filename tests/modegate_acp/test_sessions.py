@@ -7,7 +7,7 @@ import re
 import pytest
 
 from modegate.core.ids import SessionId, SessionKey, Tenant
-from modegate.server.eventlog import Seen
+from modegate.server.log.protocol import Seen
 from modegate_acp import handlers
 from support.acp import AcpError, Client, Connect, Json, kinds, socket
 from support.running import Running

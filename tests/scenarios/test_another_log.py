@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from modegate.core.script import Turn
+from modegate.scripted.model import Turn
 from support.beginnings import admin
 from support.faults import ENDED, PATHS, TEXT, WRITE, Sight, answering, ask, asked
 from support.raw_upstream import RawUpstream

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from modegate.core.script import Turn
-from modegate.server.eventlog import EventLog
+from modegate.scripted.model import Turn
+from modegate.server.log.protocol import EventLog
 from support.beginnings import admin, disk_full, fill, free
 from support.faults import ENDED, PATHS, READ, TEXT, WRITE, Sight, answering, ask, asked, heard
 from support.raw_upstream import RawUpstream

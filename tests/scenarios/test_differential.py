@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from modegate.core.script import ScriptedCall, Turn
+from modegate.scripted.model import ScriptedCall, Turn
 from support.differential.answers import TOOLS, expected, mutated, valid
 from support.differential.faults import FAULTS
 from support.differential.sdks import NodeSdks, PythonSdks, Told

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from modegate.core.script import Turn
+from modegate.scripted.model import Turn
 from support.faults import (
     PATHS,
     READ,

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from modegate.core.gate import Gate
-from modegate.core.script import Turn
-from modegate.server.upstream_http import HttpUpstream
+from modegate.core.step.answer.gate import Gate
+from modegate.scripted.model import Turn
+from modegate.server.upstream.http import HttpUpstream
 from support.faults import (
     ENDED,
     PATHS,

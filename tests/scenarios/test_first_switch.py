@@ -18,9 +18,9 @@ import pytest
 
 from modegate.core.endpoints import Endpoint
 from modegate.core.errors import DialectName
-from modegate.core.script import ScriptedCall, Turn
-from modegate.server.drive import Drive
-from modegate.server.step import Step
+from modegate.scripted.model import ScriptedCall, Turn
+from modegate.server.proxy.drive import Drive
+from modegate.server.proxy.step import Step
 from support.raw_upstream import PATIENCE, Piece, RawUpstream, chunked, head, whole
 from support.redis_server import redis_server
 from support.running import POLICIES, Running, client, policies_file, running

@@ -15,8 +15,8 @@ import pytest
 from openai import AsyncOpenAI
 from openai.types.chat import ChatCompletionMessage
 
-from modegate.core.approvals import Waits
-from modegate.core.words import WAITS as WAITS_LINE
+from modegate.core.log.approvals import Waits
+from modegate.core.step.texts import WAITS as WAITS_LINE
 from support.playbook import request
 from support.running import Running, client, policies_file, running
 

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 import zstandard
 
-from modegate.core.asking import Asking
-from modegate.core.exchange import Exchange
-from modegate.core.hop import StreamedHop
-from modegate.core.hop_whole import WholeHop
-from modegate.server.drive import Drive
-from modegate.server.step import Step
+from modegate.core.step.answer.hop import StreamedHop
+from modegate.core.step.answer.hop_whole import WholeHop
+from modegate.core.step.exchange import Exchange
+from modegate.core.step.request.hop_requests import Asking
+from modegate.server.proxy.drive import Drive
+from modegate.server.proxy.step import Step
 from support.acp import eventually
 from support.playbook import call, chunk, request, stream, text
 from support.raw_upstream import Act, Piece, RawUpstream, chunked, whole

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from modegate.core.asking import Asking
+from modegate.core.dialects.chat.answer.stream import ChatStreamReader
 from modegate.core.dialects.chat.dialect import ChatDialect
-from modegate.core.dialects.chat.stream import ChatStreamReader
-from modegate.server import step as step_module
-from modegate.server.thinking import LARGE
+from modegate.core.step.request.hop_requests import Asking
+from modegate.server.proxy import step as step_module
+from modegate.server.proxy.thinking import LARGE
 from support.playbook import chunk, request, stream, text
 from support.raw_upstream import RawUpstream, Received, chunked, whole
 from support.running import exchange, post, running

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from modegate.core.script import Turn
+from modegate.scripted.model import Turn
 from support.acp import eventually
 from support.beginnings import admin
 from support.faults import ENDED, TEXT, WRITE, answering, ask, heard

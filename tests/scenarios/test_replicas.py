@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 from modegate.core.errors import DialectName
-from modegate.core.script import ScriptedCall, Turn
+from modegate.scripted.model import ScriptedCall, Turn
 from support.nginx import Front, nginx
 from support.raw_upstream import PATIENCE, RawUpstream, Received, chunked, whole
 from support.redis_server import redis_server

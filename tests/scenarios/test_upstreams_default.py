@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from modegate.core.script import Turn
+from modegate.scripted.model import Turn
 from support.faults import (
     BROKEN,
     CODED,

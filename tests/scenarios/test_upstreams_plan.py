@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import zstandard
 
-from modegate.core.script import Turn
+from modegate.scripted.model import Turn
 from support.faults import (
     BROKEN,
     CODED,

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from modegate.core.policy import Condition, Effect, When
+from modegate.core.policy.model import Condition, Effect, When
 from support import message_frames as messages
 from support import responses
 from support.playbook import (

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from modegate.core.approvals import Waits
-from modegate.core.events import ApprovalAsked, Option
 from modegate.core.ids import DEFAULT_MODE, CallId, Lane, ModeId, StepId, ToolName
-from modegate.server.approvals import Approvals
+from modegate.core.log.approvals import Waits
+from modegate.core.log.events import ApprovalAsked, Option
 from modegate.server.clock import SystemClock
-from modegate.server.eventlog_open import open_log
-from modegate.server.folds import Folds
+from modegate.server.log.folds import Folds
+from modegate.server.log.open import open_log
+from modegate.server.proxy.approvals import Approvals
 from support.stores import key_of
 
 PLAN = ModeId("plan")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from modegate.core.assemble import section_for
-from modegate.core.dialects.base import Assembled
-from modegate.core.dialects.responses import edit
-from modegate.core.dialects.responses.request import ResponsesRequest
+from modegate.core.dialects.responses.request import edit
+from modegate.core.dialects.responses.request.parsing import ResponsesRequest
 from modegate.core.errors import BadRequest
 from modegate.core.ids import ModeId
-from modegate.core.policy import Exit, ExitOption, Policy
+from modegate.core.policy.model import Exit, ExitOption, Policy
+from modegate.core.step.dialect import Assembled
+from modegate.core.step.request.assemble import section_for
 from support.playbook import POLICY, Session, mode, policy
 
 USER = {"role": "user", "content": "rename foo"}

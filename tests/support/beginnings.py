@@ -7,8 +7,8 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from modegate.server.eventlog import EventLog
-from modegate.server.eventlog_embedded import EmbeddedLog
+from modegate.server.log.protocol import EventLog
+from modegate.server.log.sqlite import EmbeddedLog
 from support.redis_server import RedisServer
 
 

@@ -19,7 +19,7 @@ import brotli  # type: ignore[import-untyped]
 import httpx
 import zstandard
 
-from modegate.core.script import Answer, ScriptedCall, Turn, render
+from modegate.scripted.model import Answer, ScriptedCall, Turn, render
 from support.raw_upstream import Act, Piece, RawUpstream, Received, chunk, chunked, head, whole
 from support.running import POLICIES, TOKEN, Running, client, exchange, policies_file, post, running
 from support.speech import Heard, Speech

@@ -13,11 +13,11 @@ import itertools
 import sys
 
 from modegate.core.errors import Conflict
-from modegate.core.events import ModeSet
-from modegate.core.fold import fold_all
 from modegate.core.ids import ModeId, Seq
-from modegate.server.eventlog import EventLog
-from modegate.server.eventlog_open import open_log
+from modegate.core.log.events import ModeSet
+from modegate.core.log.fold import fold_all
+from modegate.server.log.open import open_log
+from modegate.server.log.protocol import EventLog
 from support.stores import entry, key_of
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from modegate.core.dialects.messages.dialect import MessagesDialect
-from modegate.core.policy import Policy
+from modegate.core.policy.model import Policy
 from support.playbook import JSON, POLICY, Reply, Session
 
 SECRET = "S3CRET"

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from modegate.core.assemble import section_for
-from modegate.core.dialects.base import Assembled
-from modegate.core.dialects.messages.edit import assemble
-from modegate.core.dialects.messages.request import MessagesRequest
+from modegate.core.dialects.messages.request.edit import assemble
+from modegate.core.dialects.messages.request.parsing import MessagesRequest
 from modegate.core.errors import BadRequest
 from modegate.core.ids import DEFAULT_MODE
-from modegate.core.policy import Exit, ExitOption, Policy, Rule
+from modegate.core.policy.model import Exit, ExitOption, Policy, Rule
+from modegate.core.step.dialect import Assembled
+from modegate.core.step.request.assemble import section_for
 from support.playbook import SECTION, Session, mode, policy
 
 USER = {"role": "user", "content": "rename foo"}

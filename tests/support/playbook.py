@@ -12,12 +12,27 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from modegate.core.approvals import Approval, abandoned, joinable, replaced
-from modegate.core.approvals import answer as person_answers
-from modegate.core.coming_back import kept
-from modegate.core.dialects.base import Dialect
 from modegate.core.dialects.chat.dialect import ChatDialect
-from modegate.core.effects import (
+from modegate.core.errors import ModegateError, UpstreamFailed
+from modegate.core.ids import DEFAULT_MODE, ModeId, Seq, SessionId, StepId
+from modegate.core.log.approvals import Approval, abandoned, joinable, replaced
+from modegate.core.log.approvals import answer as person_answers
+from modegate.core.log.events import (
+    ApprovalAsked,
+    ApprovalDetached,
+    ApprovalJoined,
+    Event,
+    ModeSet,
+    Record,
+)
+from modegate.core.log.fold import State, fold
+from modegate.core.log.reconnect import kept
+from modegate.core.policy.in_force import Standing, stand
+from modegate.core.policy.model import Effect as RuleEffect
+from modegate.core.policy.model import Limits, Mode, Policy, Rule, When
+from modegate.core.step.answer.passed_bytes import Passed
+from modegate.core.step.dialect import Dialect
+from modegate.core.step.effects import (
     Abandon,
     Append,
     AskPerson,
@@ -35,23 +50,8 @@ from modegate.core.effects import (
     StopUpstream,
     StoreBlobs,
 )
-from modegate.core.errors import ModegateError, UpstreamFailed
-from modegate.core.events import (
-    ApprovalAsked,
-    ApprovalDetached,
-    ApprovalJoined,
-    Event,
-    ModeSet,
-    Record,
-)
-from modegate.core.exchange import Exchange, StepRequest
-from modegate.core.fold import State, fold
-from modegate.core.forms import Manner
-from modegate.core.ids import DEFAULT_MODE, ModeId, Seq, SessionId, StepId
-from modegate.core.passed import Passed
-from modegate.core.policy import Effect as RuleEffect
-from modegate.core.policy import Limits, Mode, Policy, Rule, When
-from modegate.core.standing import Standing, stand
+from modegate.core.step.exchange import Exchange, StepRequest
+from modegate.core.step.request.request_form import Manner
 
 STREAM: Headers = [(b"content-type", b"text/event-stream")]
 JSON: Headers = [(b"content-type", b"application/json")]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from modegate.core.dialects.responses.dialect import ResponsesDialect
-from modegate.core.policy import Policy
+from modegate.core.policy.model import Policy
 from support.playbook import JSON, POLICY, Reply, Session
 
 Json = dict[str, Any]

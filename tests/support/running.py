@@ -15,11 +15,11 @@ from typing import Any
 
 import httpx
 
-from modegate.core.approvals import Waits
-from modegate.server.alive import KEEPALIVE_S
+from modegate.core.log.approvals import Waits
 from modegate.server.app import create_app
 from modegate.server.compose import Composed, compose
-from modegate.server.serving import Server, bind, serve_with
+from modegate.server.process.serving import Server, bind, serve_with
+from modegate.server.proxy.keep_alive import KEEPALIVE_S
 from modegate.server.settings import Settings
 from modegate_acp.endpoint import build
 

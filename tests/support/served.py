@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from modegate.server.door import MOST
-from modegate.server.serving import Server, bind
+from modegate.server.process.door import MOST
+from modegate.server.process.serving import Server, bind
 
 
 async def echo(scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,6 +1,6 @@
 """One way to tell a story in every dialect, streamed and whole: what is asked, what is heard, what is kept.
 
-A `Speech` is a dialect and a form. Upstream's answers are `script.Turn`s, written by the scripted model. What
+A `Speech` is a dialect and a form. Upstream's answers are `Turn`s, written by the scripted model. What
 the client got and what the model was shown is read by strict readers (`speech_chat` and the like), which know
 nothing of the code under test and raise where an answer or a history is not what its API allows. An `Agent`
 keeps its history as agents do: the answer as it came, and a result for each call.
@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from modegate.core.dialects.base import Dialect
 from modegate.core.errors import DialectName
-from modegate.core.policy import Policy
-from modegate.core.script import Answer, ScriptDialect, Turn, render
+from modegate.core.policy.model import Policy
+from modegate.core.step.dialect import Dialect
+from modegate.scripted.model import Answer, ScriptDialect, Turn, render
 from support.playbook import POLICY, Cut, Got, Reply, Session, whole
 
 Json = dict[str, Any]

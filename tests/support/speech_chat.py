@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from modegate.core.dialects.base import Dialect
 from modegate.core.dialects.chat.dialect import ChatDialect
-from modegate.core.script_chat import CHAT
+from modegate.core.step.dialect import Dialect
+from modegate.scripted.chat import CHAT
 from support.speech import (
     SYSTEM,
     Called,

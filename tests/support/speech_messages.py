@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from modegate.core.dialects.base import Dialect
 from modegate.core.dialects.messages.dialect import MessagesDialect
-from modegate.core.script_messages import MESSAGES
+from modegate.core.step.dialect import Dialect
+from modegate.scripted.messages import MESSAGES
 from support.speech import SYSTEM, Called, Entry, Heard, History, Json, named_events, pairs
 
 FINISHES = {

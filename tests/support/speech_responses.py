@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from modegate.core.dialects.base import Dialect
 from modegate.core.dialects.responses.dialect import ResponsesDialect
-from modegate.core.script_responses import RESPONSES
+from modegate.core.step.dialect import Dialect
+from modegate.scripted.responses import RESPONSES
 from support.speech import SYSTEM, Called, Entry, Heard, History, Json, named_events, pairs
 
 SEALED = "reasoning.encrypted_content"

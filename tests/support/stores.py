@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import modegate
-from modegate.core.events import Entry, Event, ModeSet
 from modegate.core.ids import LOCAL, ModeId, SessionId, SessionKey
-from modegate.server.eventlog import EventLog
-from modegate.server.eventlog_open import open_log
+from modegate.core.log.events import Entry, Event, ModeSet
+from modegate.server.log.open import open_log
+from modegate.server.log.protocol import EventLog
 
 ROOTS = (Path(modegate.__file__).parents[1], Path(__file__).parents[1])
 

@@ -12,11 +12,11 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
-from modegate.core.policy_file import parse
-from modegate.core.upstreams import CONNECT_TIMEOUT, READ_TIMEOUT
-from modegate.server.upstream import Headers, Upstream, UpstreamAnswer, UpstreamRequest
-from modegate.server.upstream_http import HttpUpstream
-from modegate.server.upstreams import Upstreams
+from modegate.core.policy.file import parse
+from modegate.core.policy.upstreams import CONNECT_TIMEOUT, READ_TIMEOUT
+from modegate.server.upstream.http import HttpUpstream
+from modegate.server.upstream.pool import Upstreams
+from modegate.server.upstream.protocol import Headers, Upstream, UpstreamAnswer, UpstreamRequest
 
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 

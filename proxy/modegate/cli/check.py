@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from modegate.core.policy import Policy
-    from modegate.core.problems import Problem
+    from modegate.core.policy.model import Policy
+    from modegate.core.policy.problems import Problem
 
 
 @click.command(short_help="Check a policies file.")
@@ -24,8 +24,8 @@ def check(file: Path | None, as_json: bool) -> None:
     \b
     Example: modegate check policies.yaml
     """
-    from modegate.core.policy_file import parse
-    from modegate.core.problems import PolicyProblems
+    from modegate.core.policy.file import parse
+    from modegate.core.policy.problems import PolicyProblems
     from modegate.server.printable import problem_line
     from modegate.server.settings import default_policies
 

@@ -69,8 +69,8 @@ def find_token(state_dir: Path | None) -> str | None:
     """Give the token of the environment, else the one that the proxy keeps in its state folder."""
     import os
 
+    from modegate.server.control.token_file import read_token
     from modegate.server.settings import default_state_dir
-    from modegate.server.token_file import read_token
 
     return os.environ.get("MODEGATE_CONTROL_TOKEN") or read_token(state_dir or default_state_dir())
 
@@ -210,7 +210,7 @@ class ControlClient:
         try:
             yield
         except httpx.ConnectError as error:
-            from modegate.server.tls_words import tls_trouble
+            from modegate.server.process.tls_words import tls_trouble
 
             if trouble := tls_trouble(self._url, error):
                 raise click.ClickException(trouble) from error
@@ -227,7 +227,7 @@ def _without_proxy(url: str) -> dict[str, None]:
     """Give httpx's `mounts` that lead straight to a proxy on this machine; it sets no other."""
     import httpx
 
-    from modegate.server.loopback import is_loopback
+    from modegate.server.upstream.loopback import is_loopback
 
     host = httpx.URL(url).host
     return {f"all://{f'[{host}]' if ':' in host else host}": None} if is_loopback(host) else {}

@@ -57,9 +57,9 @@ def serve(**given: Any) -> None:
               modegate serve --upstream http://localhost:11434/v1
               MODEGATE_LOG=redis://localhost modegate serve --policies policies.yaml
     """
+    from modegate.server.jobs import StartFailed, TaskDied
     from modegate.server.logs import say
-    from modegate.server.process import run
-    from modegate.server.serving import StartFailed, TaskDied
+    from modegate.server.process.main import run
     from modegate_acp.endpoint import build
 
     try:

@@ -22,7 +22,7 @@ def sessions(client: ControlClient, limit: int, as_json: bool) -> None:
     Example: modegate sessions --limit 10
     """
     from modegate.cli.text import table, when
-    from modegate.core.gating import TOLD
+    from modegate.core.policy.gating import TOLD
     from modegate.server.printable import printable
 
     # One more than is shown tells whether there are more.

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from modegate.core.fold import State
 from modegate.core.ids import DEFAULT_MODE, LOCAL, ModeId, SessionId, Tenant
+from modegate.core.log.fold import State
 
 
 class Level(StrEnum):

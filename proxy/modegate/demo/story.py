@@ -21,11 +21,11 @@ import httpx
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
 from modegate.demo.agent import Agent
+from modegate.scripted.upstream import ScriptedUpstream
 from modegate.server.app import create_app
 from modegate.server.compose import Composed, compose
-from modegate.server.serving import Server, bind, serve_with
+from modegate.server.process.serving import Server, bind, serve_with
 from modegate.server.settings import Settings, shipped_policies
-from modegate.server.upstream_scripted import ScriptedUpstream
 
 SESSION = "demo"
 SCRIPT = Path(__file__).with_name("script.yaml")

@@ -23,9 +23,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from modegate.core.ids import Tenant
 from modegate.core.levels import Control, Level, Token
-from modegate.core.policy_control import OWN_TOKEN
+from modegate.core.policy.control import OWN_TOKEN
 from modegate.server.clock import Clock, SystemClock
-from modegate.server.token_file import weakness
+from modegate.server.control.token_file import weakness
 
 GRANT = "modegate.grant"
 """Where a scope holds the `Grant` of its request, once the guard let it through."""

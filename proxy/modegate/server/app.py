@@ -17,13 +17,13 @@ from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from modegate.core.errors import LogUnavailable, ModegateError, UpgradeRequired, error_json
-from modegate.core.headers import is_upgrade
-from modegate.core.own_paths import PROBES, is_own, looks_own
+from modegate.core.wire.headers import is_upgrade
+from modegate.core.wire.own_paths import PROBES, is_own, looks_own
 from modegate.server.access import Access, Guard, Sites, problem
-from modegate.server.control import Control, PolicySource, on_error
-from modegate.server.eventlog import EventLog
-from modegate.server.http11 import WEBSOCKET_PATH
+from modegate.server.control.sessions import Control, PolicySource, on_error
+from modegate.server.log.protocol import EventLog
 from modegate.server.metrics import Metrics
+from modegate.server.process.http11 import WEBSOCKET_PATH
 
 PING_S = 3.0
 """A store that takes longer is as good as gone; orchestrators give a probe little more."""

@@ -13,45 +13,42 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from modegate.core.approvals import Waits
 from modegate.core.dialects.chat.dialect import ChatDialect
 from modegate.core.dialects.messages.dialect import MessagesDialect
 from modegate.core.dialects.responses.compact import CompactDialect
 from modegate.core.dialects.responses.dialect import ResponsesDialect
 from modegate.core.endpoints import Kind
 from modegate.core.errors import LogUnavailable
-from modegate.core.problems import PolicyProblems, Problem
+from modegate.core.log.approvals import Waits
+from modegate.core.policy.problems import PolicyProblems, Problem
+from modegate.scripted.upstream import ScriptedUpstream
 from modegate.server.access import Access, Sites
-from modegate.server.alive import KEEPALIVE_S
 from modegate.server.app import Parts
-from modegate.server.approvals import Approvals
 from modegate.server.clock import SystemClock
-from modegate.server.control import Control
-from modegate.server.eventlog_home import HOME_FILE, Home
-from modegate.server.eventlog_open import open_log
+from modegate.server.control.mode_setter import ModeSetter
+from modegate.server.control.sessions import Control
+from modegate.server.control.token_file import ensure_token, weakness
 from modegate.server.extension import Extend, Extension, Shared
-from modegate.server.folds import Folds
-from modegate.server.memory import Memory
+from modegate.server.jobs import Job, StartFailed
+from modegate.server.log.batch_writer import Recorder
+from modegate.server.log.folds import Folds
+from modegate.server.log.home import HOME_FILE, Home
+from modegate.server.log.open import open_log
 from modegate.server.metrics import Metrics, Watched
-from modegate.server.mode_setter import ModeSetter
 from modegate.server.policies import Policies
 from modegate.server.printable import problem_line
-from modegate.server.proxy import Proxy
-from modegate.server.recorder import Recorder
-from modegate.server.serving import (
-    Job,
-    StartFailed,
-)
-from modegate.server.sessions import Sessions
+from modegate.server.proxy.approvals import Approvals
+from modegate.server.proxy.asgi import Proxy
+from modegate.server.proxy.keep_alive import KEEPALIVE_S
+from modegate.server.proxy.memory import Memory
+from modegate.server.proxy.sessions import Sessions
+from modegate.server.proxy.step import Reach
+from modegate.server.proxy.thinking import Thinking
+from modegate.server.proxy.under_way import UnderWay
 from modegate.server.settings import Settings
-from modegate.server.step import Reach
-from modegate.server.thinking import Thinking
-from modegate.server.token_file import ensure_token, weakness
-from modegate.server.under_way import UnderWay
-from modegate.server.upstream import Upstream
-from modegate.server.upstream_http import HttpUpstream
-from modegate.server.upstream_scripted import ScriptedUpstream
-from modegate.server.upstreams import ANTHROPIC, OPENAI, Default, Upstreams
+from modegate.server.upstream.http import HttpUpstream
+from modegate.server.upstream.pool import ANTHROPIC, OPENAI, Default, Upstreams
+from modegate.server.upstream.protocol import Upstream
 
 logger = logging.getLogger(__name__)
 

@@ -12,14 +12,14 @@ from typing import Protocol
 from starlette.types import ASGIApp
 
 from modegate.server.access import Access
-from modegate.server.approvals import Approvals
 from modegate.server.clock import Clock
-from modegate.server.eventlog import EventLog
-from modegate.server.folds import Folds
-from modegate.server.mode_setter import ModeSetter
+from modegate.server.control.mode_setter import ModeSetter
+from modegate.server.jobs import Job
+from modegate.server.log.batch_writer import Recorder
+from modegate.server.log.folds import Folds
+from modegate.server.log.protocol import EventLog
 from modegate.server.policies import Policies
-from modegate.server.recorder import Recorder
-from modegate.server.serving import Job
+from modegate.server.proxy.approvals import Approvals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from modegate.core.policy import Policy
-from modegate.core.problems import PolicyProblems, Problem
+from modegate.core.policy.model import Policy
+from modegate.core.policy.problems import PolicyProblems, Problem
 from modegate.server.clock import Clock
 from modegate.server.policy_reader import Content, Reader, look
 

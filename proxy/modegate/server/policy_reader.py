@@ -16,10 +16,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from modegate.core.policy import Policy
-from modegate.core.policy_file import parse
-from modegate.core.problems import PolicyProblems, Problem
-from modegate.core.yaml_source import MAX_BYTES
+from modegate.core.policy.file import parse
+from modegate.core.policy.model import Policy
+from modegate.core.policy.problems import PolicyProblems, Problem
+from modegate.core.policy.yaml_nodes import MAX_BYTES
 
 READ_S = 5.0
 """Seconds within which the file is read."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from modegate.core.events import Event, ModeSet, Record, SessionOpen
-from modegate.core.fold import fold_all
 from modegate.core.ids import DEFAULT_MODE, ModeId, Seq, SessionId
 from modegate.core.levels import Level, to_answer, to_set
+from modegate.core.log.events import Event, ModeSet, Record, SessionOpen
+from modegate.core.log.fold import fold_all
 
 PLAN, REVIEW = ModeId("plan"), ModeId("review")
 OPEN = SessionOpen("agent/1", "/v1/x", "path")

@@ -12,15 +12,15 @@ import pytest
 from starlette.types import ASGIApp, Receive, Send
 
 from modegate.core.errors import LogUnavailable
-from modegate.core.policy import Policy
-from modegate.core.problems import Problem
+from modegate.core.policy.model import Policy
+from modegate.core.policy.problems import Problem
 from modegate.server.access import Access, Sites
 from modegate.server.app import Parts, create_app
-from modegate.server.approvals import Approvals
 from modegate.server.clock import SystemClock
-from modegate.server.control import Control, Folds
-from modegate.server.eventlog import EventLog
+from modegate.server.control.sessions import Control, Folds
+from modegate.server.log.protocol import EventLog
 from modegate.server.metrics import Metrics
+from modegate.server.proxy.approvals import Approvals
 from support.running import exchange
 from support.served import echo, served
 

@@ -9,9 +9,9 @@ import pytest
 
 from modegate.server.clock import SystemClock
 from modegate.server.compose import compose
+from modegate.server.jobs import StartFailed
 from modegate.server.policies import Policies
-from modegate.server.process import banner, facts
-from modegate.server.serving import StartFailed
+from modegate.server.process.main import banner, facts
 from modegate.server.settings import Settings
 
 POLICY = "modes:\n  plan:\n    section: Look only.\n    tools: [read]\n"

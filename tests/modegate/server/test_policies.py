@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from modegate.core.ids import ModeId
-from modegate.core.policy import Policy
-from modegate.core.problems import PolicyProblems
+from modegate.core.policy.model import Policy
+from modegate.core.policy.problems import PolicyProblems
 from modegate.server.policies import Policies, read_policy
 from modegate.server.policy_reader import Content, Reader
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from modegate.core.script import ScriptedCall, Turn
+from modegate.scripted.model import ScriptedCall, Turn
 from support.differential.loose import loosen
 from support.differential.loose_items import loosen_items
 from support.differential.mutations import mutate_frames, mutate_value

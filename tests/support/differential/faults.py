@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
-from modegate.core import calls, hop, sse
-from modegate.core.arguments import parse_arguments
-from modegate.core.dialects import strict
-from modegate.core.dialects.chat import answer as chat_answer
-from modegate.core.dialects.chat import indices, stream
-from modegate.core.dialects.responses import forms
-from modegate.core.dialects.responses import stream as responses_stream
+from modegate.core.dialects.chat.answer import call_indices, stream
+from modegate.core.dialects.chat.answer import parsing as chat_answer
+from modegate.core.dialects.common import strict_json
+from modegate.core.dialects.responses.answer import call_consistency
+from modegate.core.dialects.responses.answer import stream as responses_stream
 from modegate.core.dialects.responses.dialect import ResponsesDialect
-from modegate.core.policy import ToolCall
+from modegate.core.policy.model import ToolCall
+from modegate.core.step.answer import calls, hop
+from modegate.core.wire import sse
+from modegate.core.wire.arguments import parse_arguments
 
 
 def _first_key(text: str) -> dict[str, Any] | None:
@@ -42,7 +43,7 @@ def _first_name(self: calls.Gathered, _declared: frozenset[str]) -> list[ToolCal
     return [ToolCall(self.name, parse_arguments(self.arguments or "{}"))]
 
 
-class _OneIndex(indices.Places):
+class _OneIndex(call_indices.Places):
     """Gives every call that moves the same index."""
 
     def new(self, call: calls.Gathered) -> int | None:
@@ -97,7 +98,7 @@ FAULTS: dict[str, Fault] = {
         43,
         lambda: _patched(
             patch.object(chat_answer, "check_objects", _nothing),
-            patch.object(strict, "check_objects", _nothing),
+            patch.object(strict_json, "check_objects", _nothing),
             patch.object(calls.Gathered, "anew", _AS_IT_CAME),
         ),
     ),
@@ -122,7 +123,7 @@ FAULTS: dict[str, Fault] = {
         2593,
         lambda: _patched(
             patch.object(responses_stream, "agree", lambda *_: True),
-            patch.object(forms, "same_arguments", lambda *_: True),
+            patch.object(call_consistency, "same_arguments", lambda *_: True),
             patch.object(ResponsesDialect, "straightener", lambda *_: None),
         ),
     ),
@@ -130,7 +131,7 @@ FAULTS: dict[str, Fault] = {
         "chat-streamed",
         12,
         lambda: _patched(
-            patch("modegate.core.dialects.chat.write.Places", _OneIndex),
+            patch("modegate.core.dialects.chat.answer.write.Places", _OneIndex),
         ),
     ),
     "pieces of which clients make different calls leave no doubt": Fault(

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from modegate.core.arguments import parse_arguments
 from modegate.core.ids import ToolName
-from modegate.core.policy import Policy, ToolCall, Verdict
-from modegate.core.policy_file import parse
-from modegate.core.standing import Standing
+from modegate.core.policy.file import parse
+from modegate.core.policy.in_force import Standing
+from modegate.core.policy.model import Policy, ToolCall, Verdict
+from modegate.core.wire.arguments import parse_arguments
 from support.differential.answers import TOOLS, mutated
 from support.differential.clients import Call, raw_calls
 from support.differential.sdks import NodeSdks, PythonSdks, Told

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from modegate.core.dialects.base import (
+from modegate.core.dialects.chat.answer import visible_text
+from modegate.core.dialects.chat.answer.answer_items import ChatRead
+from modegate.core.dialects.chat.answer.stream import ChatStreamReader
+from modegate.core.dialects.chat.answer.whole import ChatWhole, join_texts
+from modegate.core.dialects.chat.answer.write import ChatStreamWriter
+from modegate.core.dialects.chat.request import edit, history, restore
+from modegate.core.dialects.chat.request.parsing import ChatRequest
+from modegate.core.errors import DialectName
+from modegate.core.policy.in_force import Standing
+from modegate.core.step.answer.straightener import Ids
+from modegate.core.step.dialect import (
     Assembled,
     ChoiceRead,
     Found,
@@ -12,16 +22,7 @@ from modegate.core.dialects.base import (
     Refused,
     Spoken,
 )
-from modegate.core.dialects.chat import edit, history, restore, spoken
-from modegate.core.dialects.chat.request import ChatRequest
-from modegate.core.dialects.chat.said import ChatRead
-from modegate.core.dialects.chat.stream import ChatStreamReader
-from modegate.core.dialects.chat.whole import ChatWhole, join_texts
-from modegate.core.dialects.chat.write import ChatStreamWriter
-from modegate.core.dialects.straight import Ids
-from modegate.core.errors import DialectName
-from modegate.core.forms import Manner
-from modegate.core.standing import Standing
+from modegate.core.step.request.request_form import Manner
 
 # Finishes after which the model has nothing more to say or may say nothing more.
 FINAL = frozenset({"length", "content_filter"})
@@ -118,11 +119,11 @@ class ChatDialect:
 
     def spoken(self, data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]]:
         """Give the visible text of one frame or of a whole answer, and which choices end with it."""
-        return spoken.spoken(data)
+        return visible_text.spoken(data)
 
     def system_text(self, request: ChatRequest) -> str:
         """Give what the agent tells its model of itself."""
-        return spoken.system_text(request)
+        return visible_text.system_text(request)
 
     def may_go_on(self, finish: str | None) -> bool:
         """Tell whether an answer that finished so may be followed by another hop."""

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from modegate.core.dialects.base import (
+from modegate.core.dialects.messages.answer import visible_text
+from modegate.core.dialects.messages.answer.blocks import CALL, TEXT, Block, MessageRead
+from modegate.core.dialects.messages.answer.straight import MessagesStraightener
+from modegate.core.dialects.messages.answer.stream import MessagesStreamReader
+from modegate.core.dialects.messages.answer.whole import MessagesWhole
+from modegate.core.dialects.messages.answer.write import MessagesStreamWriter
+from modegate.core.dialects.messages.request import edit, history, restore, thinking_prefix
+from modegate.core.dialects.messages.request.parsing import MessagesRequest
+from modegate.core.errors import DialectName
+from modegate.core.policy.in_force import Standing
+from modegate.core.step.answer.straightener import Ids, Listed
+from modegate.core.step.dialect import (
     Assembled,
     Found,
     Item,
     Refused,
     Spoken,
 )
-from modegate.core.dialects.messages import binding, edit, history, restore, spoken
-from modegate.core.dialects.messages.blocks import CALL, TEXT, Block, MessageRead
-from modegate.core.dialects.messages.request import MessagesRequest
-from modegate.core.dialects.messages.straight import MessagesStraightener
-from modegate.core.dialects.messages.stream import MessagesStreamReader
-from modegate.core.dialects.messages.whole import MessagesWhole
-from modegate.core.dialects.messages.write import MessagesStreamWriter
-from modegate.core.dialects.straight import Ids, Listed
-from modegate.core.effects import CallUpstream
-from modegate.core.errors import DialectName
-from modegate.core.forms import Manner
-from modegate.core.standing import Standing
+from modegate.core.step.effects import CallUpstream
+from modegate.core.step.request.request_form import Manner
 
 # Stop reasons after which the model has nothing more to say or may say nothing more.
 FINAL = frozenset(
@@ -128,15 +129,15 @@ class MessagesDialect:
 
     def mend(self, call: CallUpstream, complaint: bytes) -> CallUpstream | None:
         """Let the API drop thinking that a mode's changes in front of it have made unfit."""
-        return binding.mend(call, complaint)
+        return thinking_prefix.mend(call, complaint)
 
     def spoken(self, data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]]:
         """Give the visible text of one frame or of a whole answer, and which choices end with it."""
-        return spoken.spoken(data, streamed=streamed)
+        return visible_text.spoken(data, streamed=streamed)
 
     def system_text(self, request: MessagesRequest) -> str:
         """Give what the agent tells its model of itself."""
-        return spoken.system_text(request)
+        return visible_text.system_text(request)
 
     def may_go_on(self, finish: str | None) -> bool:
         """Tell whether an answer that finished so may be followed by another hop."""

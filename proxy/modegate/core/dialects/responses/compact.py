@@ -5,12 +5,12 @@ What comes out is a history, so messages of any role may be in it; nothing of it
 
 from __future__ import annotations
 
-from modegate.core.dialects.base import Assembled
+from modegate.core.dialects.responses.answer.whole import ResponsesWhole
 from modegate.core.dialects.responses.dialect import ResponsesDialect
-from modegate.core.dialects.responses.request import ResponsesRequest
-from modegate.core.dialects.responses.whole import ResponsesWhole
-from modegate.core.keeping import Kept
-from modegate.core.standing import Standing
+from modegate.core.dialects.responses.request.parsing import ResponsesRequest
+from modegate.core.policy.in_force import Standing
+from modegate.core.step.dialect import Assembled
+from modegate.core.step.stored_answers import Kept
 
 
 class CompactDialect(ResponsesDialect):

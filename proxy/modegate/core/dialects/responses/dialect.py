@@ -4,28 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from modegate.core.dialects.base import (
+from modegate.core.dialects.responses.answer import visible_text
+from modegate.core.dialects.responses.answer.answer_items import ResponsesRead
+from modegate.core.dialects.responses.answer.items import CALLS
+from modegate.core.dialects.responses.answer.straight import ResponsesStraightener
+from modegate.core.dialects.responses.answer.stream import ResponsesStreamReader
+from modegate.core.dialects.responses.answer.whole import ResponsesWhole
+from modegate.core.dialects.responses.answer.write import ResponsesStreamWriter
+from modegate.core.dialects.responses.request import edit, history, restore, stored
+from modegate.core.dialects.responses.request.parsing import ResponsesRequest
+from modegate.core.errors import DialectName
+from modegate.core.log.events import AnswerMapped
+from modegate.core.policy.in_force import Standing
+from modegate.core.step.answer.straightener import Ids, Listed
+from modegate.core.step.dialect import (
     Assembled,
     Found,
     Item,
     Refused,
     Spoken,
 )
-from modegate.core.dialects.responses import edit, history, kept, restore, spoken
-from modegate.core.dialects.responses.items import CALLS
-from modegate.core.dialects.responses.request import ResponsesRequest
-from modegate.core.dialects.responses.said import ResponsesRead
-from modegate.core.dialects.responses.straight import ResponsesStraightener
-from modegate.core.dialects.responses.stream import ResponsesStreamReader
-from modegate.core.dialects.responses.whole import ResponsesWhole
-from modegate.core.dialects.responses.write import ResponsesStreamWriter
-from modegate.core.dialects.straight import Ids, Listed
-from modegate.core.errors import DialectName
-from modegate.core.events import AnswerMapped
-from modegate.core.forms import Manner
-from modegate.core.keeping import Kept
-from modegate.core.standing import Standing
-from modegate.core.transcript import Lost
+from modegate.core.step.request.request_form import Manner
+from modegate.core.step.request.transcript import Lost
+from modegate.core.step.stored_answers import Kept
 
 _LISTED = Listed("output", CALLS, "call_id", "call_")
 
@@ -96,25 +97,25 @@ class ResponsesDialect:
 
     def kept(self, request: ResponsesRequest) -> Kept | None:
         """Tell where the answer to a request is kept; None if it is not."""
-        return kept.kept(request)
+        return stored.kept(request)
 
     def unstored(self, body: bytes) -> bytes:
         """Give a body that asks for nothing to be kept."""
-        return kept.unstored(body)
+        return stored.unstored(body)
 
     def goes_on_from(self, request: ResponsesRequest) -> str:
         """Give the id of the answer or the conversation that a request goes on from; empty for none."""
-        return kept.goes_on_from(request)
+        return stored.goes_on_from(request)
 
     def go_on(self, request: ResponsesRequest, mapped: AnswerMapped) -> bytes:
         """Let a request go on from the last hop, with the results that are owed in front."""
-        return kept.go_on(request, mapped)
+        return stored.go_on(request, mapped)
 
     def chained(
         self, request: ResponsesRequest, choice: ResponsesRead, refused: Sequence[Refused]
     ) -> bytes | None:
         """Give the next hop as our answers alone, behind the answer that the provider keeps."""
-        return kept.chained(request, choice, refused)
+        return stored.chained(request, choice, refused)
 
     def answer_id(self, choice: ResponsesRead) -> str:
         """Give the id under which a hop's answer is kept; empty if it is not."""
@@ -122,7 +123,7 @@ class ResponsesDialect:
 
     def owed(self, refused: Sequence[Refused], note: str) -> tuple[str, ...]:
         """Give the results of refused calls, and a note to the model, as a later request holds them."""
-        return kept.owed(refused, note)
+        return stored.owed(refused, note)
 
     def forget(
         self,
@@ -160,11 +161,11 @@ class ResponsesDialect:
 
     def spoken(self, data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]]:
         """Give the visible text of one frame or of a whole answer, and which choices end with it."""
-        return spoken.spoken(data, streamed=streamed)
+        return visible_text.spoken(data, streamed=streamed)
 
     def system_text(self, request: ResponsesRequest) -> str:
         """Give what the agent tells its model of itself."""
-        return spoken.system_text(request)
+        return visible_text.system_text(request)
 
     def may_go_on(self, finish: str | None) -> bool:
         """Tell whether an answer that finished so may be followed by another hop."""

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from modegate.core.events import RequestHeader
-from modegate.core.policy_file import parse
-from modegate.core.spans import Span, elements, members
+from modegate.core.log.events import RequestHeader
+from modegate.core.policy.file import parse
+from modegate.core.wire.json_spans import Span, elements, members
 from support.playbook import PLAN, Session, said
 
 ROOT = Path(__file__).parents[5]

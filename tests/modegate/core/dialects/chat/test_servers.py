@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from modegate.core.events import CallJudged
+from modegate.core.log.events import CallJudged
 from support.playbook import (
     DONE,
     Got,

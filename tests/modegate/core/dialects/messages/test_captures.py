@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from modegate.core.assemble import header_event, section_for
-from modegate.core.dialects.messages import edit
-from modegate.core.dialects.messages.request import MessagesRequest
-from modegate.core.events import RequestHeader
+from modegate.core.dialects.messages.request import edit
+from modegate.core.dialects.messages.request.parsing import MessagesRequest
 from modegate.core.ids import Lane
-from modegate.core.policy_file import parse
-from modegate.core.spans import Span, elements, members
+from modegate.core.log.events import RequestHeader
+from modegate.core.policy.file import parse
+from modegate.core.step.request.assemble import header_event, section_for
+from modegate.core.wire.json_spans import Span, elements, members
 from support.messages import assembled, markers, names
 from support.playbook import PLAN, Session
 

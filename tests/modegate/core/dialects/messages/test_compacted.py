@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from modegate.core.approvals import Status
 from modegate.core.ids import DEFAULT_MODE
-from modegate.core.policy import Exit, ExitOption
+from modegate.core.log.approvals import Status
+from modegate.core.policy.model import Exit, ExitOption
 from support.message_frames import call, said, session, stream, use, whole
 from support.messages import request
 from support.playbook import Answers, mode, policy

@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modegate.core import policy as rules
-from modegate.core.arguments import parse_arguments
 from modegate.core.ids import ToolName
-from modegate.core.policy import Condition, Limits, ToolCall, Verdict, When
+from modegate.core.policy import model as rules
+from modegate.core.policy.model import Condition, Limits, ToolCall, Verdict, When
+from modegate.core.wire.arguments import parse_arguments
 from support.message_frames import (
     CLIENTS,
     begin,

@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modegate.core.dialects.messages.tools import PLACEHOLDERS
+from modegate.core.dialects.messages.request.tools import PLACEHOLDERS
 from modegate.core.ids import ToolName
-from modegate.core.policy import Effect, Policy, Rule
-from modegate.core.spans import members
+from modegate.core.policy.model import Effect, Policy, Rule
+from modegate.core.wire.json_spans import members
 from support.messages import MARK, assembled, markers, rules
 from support.playbook import Session
 

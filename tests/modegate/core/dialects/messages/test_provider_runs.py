@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from modegate.core.policy import Effect, Policy
+from modegate.core.policy.model import Effect, Policy
 from support.message_frames import (
     SECRET,
     delta,

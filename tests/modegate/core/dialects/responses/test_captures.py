@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from modegate.core.dialects.responses.dialect import ResponsesDialect
-from modegate.core.dialects.responses.request import ResponsesRequest
-from modegate.core.events import RequestHeader
-from modegate.core.policy_file import parse
-from modegate.core.spans import Span, elements, members
+from modegate.core.dialects.responses.request.parsing import ResponsesRequest
+from modegate.core.log.events import RequestHeader
+from modegate.core.policy.file import parse
+from modegate.core.wire.json_spans import Span, elements, members
 from support.asked import assembled
 from support.playbook import JSON, PLAN, Got, Reply, Session
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from modegate.core.ids import DEFAULT_MODE
-from modegate.core.policy import Exit, ExitOption
+from modegate.core.policy.model import Exit, ExitOption
 from support.playbook import Cut, Session, bytewise, cut_at, mode, policy, whole
 from support.responses import (
     CLIENTS,

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from modegate.core.approvals import Status
 from modegate.core.errors import LogUnavailable
-from modegate.core.events import NoticeGiven, RequestHeader, RequestHeaderDelta
 from modegate.core.ids import DEFAULT_MODE
-from modegate.core.policy import Exit, ExitOption
+from modegate.core.log.approvals import Status
+from modegate.core.log.events import NoticeGiven, RequestHeader, RequestHeaderDelta
+from modegate.core.policy.model import Exit, ExitOption
 from support.playbook import Got, Reply, Session, mode, policy
 from support.responses import answer, call, message, session, tool, whole
 

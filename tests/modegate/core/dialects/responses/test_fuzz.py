@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from modegate.core import policy as rules
-from modegate.core.arguments import parse_arguments
 from modegate.core.ids import ToolName
-from modegate.core.policy import Condition, Effect, Limits, ToolCall, Verdict, When
+from modegate.core.policy import model as rules
+from modegate.core.policy.model import Condition, Effect, Limits, ToolCall, Verdict, When
+from modegate.core.wire.arguments import parse_arguments
 from support.playbook import JSON, STREAM, Reply, cut_at, mode, policy, rule
 from support.responses import (
     CLIENTS,

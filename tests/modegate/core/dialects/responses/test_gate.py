@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from modegate.core.errors import UpstreamFailed
-from modegate.core.events import CallJudged, TurnWithheld
-from modegate.core.policy import Limits
+from modegate.core.log.events import CallJudged, TurnWithheld
+from modegate.core.policy.model import Limits
 from support import judges
 from support.playbook import POLICY, Got, Reply, Session, bytewise, cut_at, mode, policy
 from support.responses import (

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from modegate.core.events import CallJudged
+from modegate.core.log.events import CallJudged
 from support.playbook import POLICY, Got, mode, policy
 from support.responses import (
     answer,

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from modegate.core.dialects.responses.said import Out
-from modegate.core.dialects.responses.write import ResponsesStreamWriter
-from modegate.core.hop import StreamedHop
-from modegate.core.policy import Limits
+from modegate.core.dialects.responses.answer.answer_items import Out
+from modegate.core.dialects.responses.answer.write import ResponsesStreamWriter
+from modegate.core.policy.model import Limits
+from modegate.core.step.answer.hop import StreamedHop
 from support import judges
 from support.playbook import POLICY, Got, mode, policy
 from support.responses import (

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from modegate.core.ids import DEFAULT_MODE
-from modegate.core.policy import Exit, ExitOption
+from modegate.core.policy.model import Exit, ExitOption
 from support.playbook import JSON, Got, Reply, Session, mode, policy
 from support.responses import (
     answer,

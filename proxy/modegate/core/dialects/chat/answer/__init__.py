@@ -1,0 +1,1 @@
+"""An answer of chat completions: read, and written for the client."""

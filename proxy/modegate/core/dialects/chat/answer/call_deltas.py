@@ -1,0 +1,174 @@
+"""The pieces of a delta or message: calls gathered one by one, texts noted.
+
+What cannot be read of a call makes it odd, and an odd call is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from modegate.core.dialects.chat.answer.answer_items import LISTS, VALUES, ChatRead
+from modegate.core.dialects.chat.answer.parsing import REASONING_KEYS, check_content
+from modegate.core.dialects.common.call_members import inherits, is_index, second
+from modegate.core.errors import AnswerUnreadable
+from modegate.core.step.answer.calls import Gathered
+from modegate.core.wire.arguments import has_half
+
+Pieces = list[tuple[str, dict[str, Any]]]
+"""Pieces of calls: `tool` or `legacy`, and the piece."""
+
+
+def pieces_of(body: dict[str, Any]) -> Pieces:
+    """Give the pieces of calls in a delta or message, in order.
+
+    Raises:
+        AnswerUnreadable: they have another shape.
+    """
+    found: Pieces = []
+    calls = body.get("tool_calls")
+    if calls is not None:
+        if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
+            raise AnswerUnreadable("the upstream's 'tool_calls' is not a list of objects")
+        found += [("tool", call) for call in calls]
+    legacy = body.get("function_call")
+    if legacy is not None:
+        if not isinstance(legacy, dict):
+            raise AnswerUnreadable("the upstream's 'function_call' is not an object")
+        found.append(("legacy", legacy))
+    return found
+
+
+def is_stub(piece: dict[str, Any]) -> bool:
+    """Tell whether a call of the old kind has neither a name nor arguments, nor anything else."""
+    return piece.keys() <= _MEMBERS["function"] and all(
+        value in (None, "") for value in piece.values()
+    )
+
+
+_SHAPES = {"function": ("name", "arguments"), "custom": ("name", "input")}
+"""The objects in which a call says what it is: under which keys its name and its arguments stand."""
+
+_MEMBERS = {shape: frozenset(keys) for shape, keys in _SHAPES.items()}
+
+_TYPES = {"function": "function", "custom": "custom", "builtin_function": "function"}
+"""Types of calls, and the object that has them; the last is Moonshot's, for what it offers itself."""
+
+_OWN = frozenset({"index", "id", "type", *_SHAPES})
+
+
+def only_goes_on(piece: dict[str, Any]) -> bool:
+    """Tell whether a later piece brings arguments and says nothing else, in the types of the API."""
+    if piece.get("id") is not None or piece.get("type") not in (None, *_MEMBERS):
+        return False
+    for shape, (name, arguments) in _SHAPES.items():
+        said = piece.get(shape)
+        said = said if isinstance(said, dict) else {}
+        if said.get(name) is not None or not isinstance(said.get(arguments), str | None):
+            return False
+    return True
+
+
+def add_piece(call: Gathered, kind: str, piece: dict[str, Any], exact: dict[str, Any]) -> None:
+    """Add what one piece says to its call; what leaves a doubt makes the call odd.
+
+    `exact` is the piece with halves of characters as they are, which only arguments may have.
+    """
+    call.sent += 1
+    if kind == "legacy":
+        _add_function(call, "function", piece, exact)
+        return
+    _add_id(call, piece.get("id"))
+    if not (piece.get("index") is None or is_index(piece["index"])):
+        call.odd = "its index is not a whole number"
+    call.odd = call.odd or second(piece, _OWN)
+    if inherits(piece.values()):
+        call.odd = "it has a key that JavaScript takes for what an object inherits"
+    _add_type(call, piece.get("type"))
+    for key, value in piece.items():
+        if key in _SHAPES:
+            _add_shape(call, key, value, exact[key])
+        elif key not in _OWN and value is not None and not second({key: value}, _OWN):
+            # Servers fill all pieces with nulls, and one of them with what they mean.
+            call.extra.setdefault(key, value)
+    if "custom" in call.shapes:
+        call.kind = "custom"
+
+
+def _add_id(call: Gathered, value: Any) -> None:
+    if isinstance(value, str):
+        call.id = call.id or value
+    elif value is not None:
+        call.odd = "its id is not a string"
+
+
+def _add_type(call: Gathered, value: Any) -> None:
+    if value in (None, ""):
+        return
+    shape = _TYPES.get(value) if isinstance(value, str) else None
+    if shape is None:
+        call.odd = "it is of a type that is not known here"
+    else:
+        call.shapes.add(shape)
+
+
+def _add_shape(call: Gathered, key: str, value: Any, exact: Any) -> None:
+    if isinstance(value, dict):
+        if value:
+            call.shapes.add(key)
+        _add_function(call, key, value, exact)
+    elif value is not None:
+        call.odd = f"{key!r} is not an object"
+
+
+def _add_function(call: Gathered, shape: str, value: dict[str, Any], exact: dict[str, Any]) -> None:
+    name, arguments = _SHAPES[shape]
+    call.odd = call.odd or second(value, _MEMBERS[shape])
+    _add_name(call, value.get(name))
+    _add_arguments(call, exact.get(arguments))
+
+
+def _add_name(call: Gathered, value: Any) -> None:
+    if isinstance(value, str):
+        if value:
+            call.names.append(value)
+        if "\ufffd" in value:
+            call.odd = "its name holds half of a character"
+    elif value is not None:
+        call.odd = "its name is not a string"
+
+
+def _add_arguments(call: Gathered, value: Any) -> None:
+    if isinstance(value, str):
+        call.pieces.append(value)
+        # A client joins half of a character with the other half in the next piece, or does not.
+        call.split = call.split or has_half(value)
+    elif isinstance(value, dict):
+        # Some servers send the object itself (llama.cpp issue 20198).
+        call.pieces.append(json.dumps(value))
+    elif value is not None:
+        call.odd = "its arguments are neither a string nor an object"
+
+
+def add_texts(choice: ChatRead, body: dict[str, Any]) -> None:
+    """Note the text and the reasoning of a delta or message.
+
+    Raises:
+        AnswerUnreadable: its content holds what is not known here.
+    """
+    content = body.get("content")
+    check_content(content)
+    if isinstance(content, str) and content:
+        choice.say("text", content)
+    elif isinstance(content, list):
+        for part in content:
+            text = part.get("text") if isinstance(part, dict) else None
+            if isinstance(text, str) and text:
+                choice.say("text", text)
+    for key in REASONING_KEYS:
+        value = body.get(key)
+        if isinstance(value, str) and value:
+            choice.say(key, value)
+    for key in (*LISTS, *VALUES):
+        if key in body:
+            choice.note(key, body[key])

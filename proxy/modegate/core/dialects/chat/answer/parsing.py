@@ -1,0 +1,284 @@
+"""What an answer of chat completions says, read with no doubt left or not at all.
+
+Shared by the streamed form (`delta`) and the whole one (`message`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from modegate.core.dialects.common.call_members import is_index, misspelt
+from modegate.core.dialects.common.strict_json import (
+    MAX_DEPTH,
+    check_objects,
+    decode_object,
+    spells_calls,
+)
+from modegate.core.errors import AnswerUnreadable
+from modegate.core.wire.arguments import INHERITED, spelling
+from modegate.core.wire.weight import slices
+
+CALL_KEYS = ("tool_calls", "function_call")
+CALL_FINISHES = frozenset({"tool_calls", "function_call", "tool_use"})
+REASONING_KEYS = ("reasoning_content", "reasoning", "reasoning_text")
+
+MAX_CALLS = 128
+"""Calls in one answer, and choices; the API's own limit on parallel calls."""
+
+# Keys that decide what a call is. Clients in some languages match keys without regard to case.
+_EXACT = frozenset(
+    {
+        "choices",
+        "content",
+        "delta",
+        "message",
+        "function",
+        "custom",
+        "name",
+        "finish_reason",
+        *CALL_KEYS,
+    }
+)
+_TYPE = frozenset({"type"})
+_CHOICE = frozenset({"index", "delta", "message", "finish_reason"})
+# What other APIs, and LangChain, call an item that a client would run.
+_CALL_TYPES = frozenset(
+    map(
+        spelling,
+        (
+            "apply_patch_call",
+            "computer_call",
+            "custom_tool_call",
+            "function_call",
+            "invalid_tool_call",
+            "local_shell_call",
+            "mcp_call",
+            "mcp_tool_use",
+            "server_tool_call",
+            "server_tool_call_chunk",
+            "server_tool_use",
+            "shell_call",
+            "tool_call",
+            "tool_call_chunk",
+            "tool_use",
+        ),
+    )
+)
+_PARTS = frozenset(
+    {
+        "audio",
+        "document_url",
+        "file",
+        "image",
+        "image_url",
+        "input_audio",
+        "output_audio",
+        "output_text",
+        "reasoning",
+        "redacted_thinking",
+        "reference",
+        "refusal",
+        "text",
+        "thinking",
+        "video_url",
+    }
+)
+"""Parts of content that clients show: those of the API, and of those that are made like it (Mistral's
+`thinking` and `reference`, Databricks' `reasoning`). LangChain runs a part of type `tool_call`."""
+# What a frame is edited by. In one of several choices they come again, which is no harm but time.
+_ONCE = (b'"choices"', b'"delta"', b'"message"', b'"finish_reason"', b'"index"', b'"usage"')
+_LARGE = 2**20
+_LONGEST = 16
+"""Bytes of the longest word that is looked for."""
+
+_decode = msgspec.json.Decoder().decode
+
+
+def parse_answer(data: bytes, *, strictly: bool) -> dict[str, Any]:
+    """Decode one JSON object of an answer.
+
+    Where it could hold a call, or will be edited (`strictly`), it is read a second time: duplicate keys,
+    keys in another case and calls in places that this API does not have are refused, as clients differ
+    in what they see.
+
+    Raises:
+        AnswerUnreadable: it is none, or leaves a doubt.
+    """
+    value = decode_object(data)
+    if not strictly:
+        if len(data) > _LARGE:
+            strictly = _may_hold_calls(data)
+        else:
+            folded = data.lower()
+            # Spelled out: it is done for every frame of every stream.
+            strictly = _holds_word(folded) or any(folded.count(key) > 1 for key in _ONCE)
+    if strictly:
+        _check_strictly(data, value)
+    return value
+
+
+def _may_hold_calls(data: bytes) -> bool:
+    counts = dict.fromkeys(_ONCE, 0)
+    for part in slices(data, _LONGEST):
+        folded = part.lower()
+        if _holds_word(folded):
+            return True
+        for key in _ONCE:
+            counts[key] += folded.count(key)
+    return any(count > 1 for count in counts.values())
+
+
+def _holds_word(folded: bytes) -> bool:
+    return b"call" in folded or b"\\u" in folded or b"tool_use" in folded
+
+
+def _look(found: dict[str, Any]) -> None:
+    for key in found:
+        folded = key.casefold()
+        if folded in _EXACT and key not in _EXACT:
+            raise AnswerUnreadable(f"the upstream sent the key {key[:80]!r} in an unknown case")
+        if key not in CALL_KEYS and spells_calls(key):
+            raise AnswerUnreadable(f"the upstream sent calls under the unknown key {key[:80]!r}")
+    kind = found.get("type")
+    if isinstance(kind, str) and spelling(kind) in _CALL_TYPES:
+        raise AnswerUnreadable(
+            f"the upstream sent an item of type {kind!r}, which this API has not"
+        )
+
+
+def _check_strictly(data: bytes, value: dict[str, Any]) -> None:
+    check_objects(data, _look)
+    choices = [choice for _, choice in choices_of(value)]
+    known = sum(map(_known_call_keys, choices))
+    if not INHERITED.isdisjoint(value):
+        raise AnswerUnreadable("the upstream sent a key that objects inherit by")
+    if _count_call_keys(value, MAX_DEPTH) != known:
+        raise AnswerUnreadable("the upstream sent calls in a place that this API does not have")
+
+
+def _count_call_keys(value: Any, depth: int) -> int:
+    if not depth:
+        raise AnswerUnreadable(f"the upstream sent JSON that is nested over {MAX_DEPTH} deep")
+    if isinstance(value, dict):
+        own = sum(1 for key in CALL_KEYS if key in value)
+        return own + sum(_count_call_keys(inner, depth - 1) for inner in value.values())
+    if isinstance(value, list):
+        return sum(_count_call_keys(inner, depth - 1) for inner in value)
+    return 0
+
+
+def _known_call_keys(choice: dict[str, Any]) -> int:
+    # Only one of the two: a snapshot beside a delta would have to be filtered as well.
+    body = body_of(choice)
+    if misspelt(choice, _CHOICE) or not INHERITED.isdisjoint(body):
+        raise AnswerUnreadable("the upstream sent a choice with a key that could be another one")
+    return sum(1 for key in CALL_KEYS if key in body)
+
+
+def choices_of(value: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]:
+    """Give the choices with their indices, in the order of the list; one without has its position.
+
+    Raises:
+        AnswerUnreadable: they are not a list of objects, or two are the same choice.
+    """
+    choices = value.get("choices")
+    if choices is None:
+        return []
+    if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
+        raise AnswerUnreadable("the upstream's 'choices' is not a list of objects")
+    if not all(choice.get("index") is None or is_index(choice["index"]) for choice in choices):
+        raise AnswerUnreadable("the upstream sent an index that is not a whole number")
+    found = [
+        ((choice["index"] or 0) if "index" in choice else position, choice)
+        for position, choice in enumerate(choices)
+    ]
+    if len(found) > 1 and len({index for index, _ in found}) < len(found):
+        raise AnswerUnreadable("the upstream sent one choice twice")
+    return found
+
+
+def body_key(choice: dict[str, Any]) -> str:
+    """Give under which key a choice says what it says."""
+    return "delta" if choice.get("delta") is not None else "message"
+
+
+def body_of(choice: dict[str, Any]) -> dict[str, Any]:
+    """Give the `delta` or `message` of a choice.
+
+    Raises:
+        AnswerUnreadable: it is not an object.
+    """
+    key = body_key(choice)
+    body = choice.get(key)
+    if body is None:
+        return {}
+    if not isinstance(body, dict):
+        raise AnswerUnreadable(f"the upstream's {key!r} is not an object")
+    return body
+
+
+def check_content(content: Any) -> None:
+    """Refuse content that is something else than what clients show.
+
+    Raises:
+        AnswerUnreadable: it is neither text nor a list of known parts.
+    """
+    if content is None or isinstance(content, str):
+        return
+    if not isinstance(content, list):
+        raise AnswerUnreadable("the upstream's 'content' is neither text nor a list")
+    for part in content:
+        if isinstance(part, str) or part == {
+            "text": part.get("text") if isinstance(part, dict) else 0
+        }:
+            continue
+        kind = part.get("type") if isinstance(part, dict) else None
+        if not isinstance(kind, str) or kind not in _PARTS or misspelt(part, _TYPE):
+            raise AnswerUnreadable("the upstream sent a part of content that is not known here")
+
+
+def finish_of(choice: dict[str, Any]) -> str | None:
+    """Give why a choice ended; None while it has not.
+
+    Raises:
+        AnswerUnreadable: it is not a string.
+    """
+    finish = choice.get("finish_reason")
+    if finish is not None and not isinstance(finish, str):
+        raise AnswerUnreadable("the upstream's 'finish_reason' is not a string")
+    return finish or None
+
+
+def failed(value: dict[str, Any], choices: Iterable[tuple[int, dict[str, Any]]]) -> bool:
+    """Tell whether the upstream says that its answer failed: by `error`, or by why a choice ended."""
+    return bool(value.get("error")) or any(
+        choice.get("error") or choice.get("finish_reason") == "error" for _, choice in choices
+    )
+
+
+def slot(index: Any) -> int | None:
+    """Give an index that every client takes for the same place; None for all else."""
+    return index if is_index(index) else None
+
+
+def add_usage(usage: dict[str, Any], earlier: list[dict[str, Any]]) -> dict[str, int]:
+    """Give the numbers that change when earlier hops' completion tokens are counted in."""
+    own = usage.get("completion_tokens")
+    if not earlier or not isinstance(own, int):
+        return {}
+    spent = [hop.get("completion_tokens") for hop in earlier]
+    completion = own + sum(tokens for tokens in spent if isinstance(tokens, int))
+    changed = {"completion_tokens": completion}
+    prompt = usage.get("prompt_tokens")
+    if isinstance(prompt, int) and "total_tokens" in usage:
+        changed["total_tokens"] = prompt + completion
+    return changed
+
+
+def content_string(value: bytes) -> str:
+    """Decode a `content` that is a string or null."""
+    decoded = _decode(value)
+    return decoded if isinstance(decoded, str) else ""

@@ -1,0 +1,304 @@
+"""One continuous chat completions answer out of the parts of one hop or more.
+
+Parts that leave together leave as the bytes that came. Where only some parts of a frame may go, the
+rest is cut out of its JSON; in hops after the first, id, `created` and `role` are those of one answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import msgspec
+
+from modegate.core.dialects.chat.answer import parsing
+from modegate.core.dialects.chat.answer.call_indices import Places
+from modegate.core.dialects.chat.answer.stream import ChatFrame
+from modegate.core.errors import ModegateError, UpstreamFailed, error_json
+from modegate.core.step.answer.calls import Gathered
+from modegate.core.step.dialect import Kind, Part
+from modegate.core.wire.json_spans import (
+    Edit,
+    Member,
+    Span,
+    apply,
+    elements,
+    members,
+    quote,
+    without,
+    without_lone_surrogates,
+    without_members,
+)
+from modegate.core.wire.sse import DONE, FrameWriter
+
+HEAD_KEYS = ("id", "object", "created", "model", "system_fingerprint")
+
+
+class ChatStreamWriter:
+    """Writes the client's stream."""
+
+    def __init__(self) -> None:
+        """Begin an answer."""
+        self._head: dict[str, Any] = {}
+        self._hop = 0
+        self._spent: list[dict[str, Any]] = []
+        self._roles: set[int] = set()
+        self._texts: set[int] = set()
+        self._shown: set[int] = set()
+        """Choices of which the client has anything."""
+        self._finished: set[int] = set()
+        """Choices of which the client has the finish."""
+        self._over = False
+        self._break_before: set[int] = set()
+        self._places: dict[int, Places] = {}
+        """By choice: where the calls of this hop stand."""
+        self._written: set[Gathered] = set()
+        """Calls that have gone in one piece."""
+        self._out = FrameWriter()
+
+    def seen(self, part: Part) -> None:
+        """Note what the answer is called, though nothing of it may go yet."""
+        # A first chunk without choices (Azure's filter results) has empty places instead of an id.
+        if not self._head and part.frame.value.get("choices"):
+            self._head = {k: part.frame.value[k] for k in HEAD_KEYS if k in part.frame.value}
+        self._out.seen(part.frame.raw)
+        for one in part.frame.parts:
+            for call in one.calls:
+                if call.kind != "legacy":
+                    self._places.setdefault(one.choice, Places()).seen(call)
+
+    def write(self, parts: Sequence[Part]) -> bytes:
+        """Give the bytes of parts that may go."""
+        out: list[bytes] = []
+        for frame, group in groupby(parts, key=lambda part: part.frame):
+            mine = list(group)
+            out.append(self._frame(frame, mine))
+            if len(mine) == len(frame.parts):
+                # All of it has gone: without the way back from its parts it is freed at once.
+                frame.parts = []
+        return b"".join(out)
+
+    def next_hop(self, usage: Mapping[str, Any] | None) -> None:
+        """Another hop's parts follow; this is the usage of the one that was."""
+        self._hop += 1
+        if usage is not None:
+            self._spent.append(dict(usage))
+        self._break_before = set(self._texts)
+        self._places = {}
+
+    def text(self, choice: int, text: str) -> bytes:
+        """Give a piece of text of our own."""
+        delta: dict[str, Any] = {} if choice in self._roles else {"role": "assistant"}
+        self._roles.add(choice)
+        lead = "\n\n" if choice in self._texts else ""
+        self._texts.add(choice)
+        return self._chunk(choice, {**delta, "content": lead + text}, None)
+
+    def finish(self, choice: int) -> bytes:
+        """Give a normal finish of our own."""
+        self._finished.add(choice)
+        return self._chunk(choice, {}, "stop")
+
+    def keepalive(self) -> bytes:
+        """Give a chunk of this answer that says nothing, or a comment where none can be."""
+        if self._over:
+            return b""
+        if not self._head or self._finished:
+            return self._out.comment("waiting")
+        return self._chunk(min(self._shown, default=0), {}, None)
+
+    def done(self) -> bytes:
+        """Give the end of the answer."""
+        self._over = True
+        return self._out.own(DONE)
+
+    def stopped(self) -> bytes:
+        """Give an error: SDKs take a stream without `[DONE]` for a whole answer."""
+        return self.error(UpstreamFailed("the upstream stopped before its answer was complete"))
+
+    def error(self, error: ModegateError) -> bytes:
+        """Give the error frame that clients of this API take for the end of a failed stream."""
+        self._over = True
+        return self._out.own(error_json(error, "chat"))
+
+    def _chunk(self, choice: int, delta: dict[str, Any], finish: str | None) -> bytes:
+        head = {"id": "chatcmpl-modegate", "object": "chat.completion.chunk", **self._head}
+        choices = [{"index": choice, "delta": delta, "finish_reason": finish}]
+        return self._out.own(msgspec.json.encode({**head, "choices": choices}))
+
+    def _frame(self, frame: ChatFrame, parts: list[Part]) -> bytes:
+        for part in parts:
+            self._over = self._over or part.kind in (Kind.DONE, Kind.ERROR)
+            if part.kind is Kind.FINISH:
+                self._finished.add(part.choice)
+        if not frame.data:
+            return self._out.passed(frame.raw) or self._out.own(DONE)
+        whole = len(parts) == len(frame.parts) and not frame.left_out
+        calls = [call for part in parts for call in part.calls]
+        whole = whole and all(
+            call.released and not call.anew and self._new_index(call) is None for call in calls
+        )
+        edits: list[Edit] = []
+        changed = self._hop or any(part.kind is Kind.ERROR for part in parts) or _tells(parts)
+        if changed or not whole:
+            if not (frame.value.get("usage") or self._shows(parts)):
+                return b""
+            edits = self._edits(frame, parts)
+        self._note(frame)
+        if not edits:
+            return self._out.passed(frame.raw)
+        return self._out.own(apply(frame.data, edits))
+
+    def _shows(self, parts: list[Part]) -> bool:
+        """Tell whether something is left of parts, once each call that goes in one piece has gone."""
+        return any(part.kind is not Kind.CALL for part in parts) or any(
+            call.released and call not in self._written for part in parts for call in part.calls
+        )
+
+    def _note(self, frame: ChatFrame) -> None:
+        for index, choice in frame.choices:
+            self._shown.add(index)
+            body = parsing.body_of(choice)
+            if "role" in body:
+                self._roles.add(index)
+            if body.get("content"):
+                self._texts.add(index)
+                self._break_before.discard(index)
+
+    def _edits(self, frame: ChatFrame, parts: list[Part]) -> list[Edit]:
+        data = without_lone_surrogates(frame.data)
+        top = members(data)
+        # Clients add usage up, so it goes once: with the finish.
+        later = any(part.kind is Kind.FINISH for part in frame.parts if part not in parts)
+        edits = without_members(top, {"usage"}) if later else self._usage_edits(frame, data, top)
+        edits += self._head_edits(frame, top)
+        spans = [m.value for m in top if m.key == "choices"]
+        if not spans or not frame.choices:
+            return edits
+        places = elements(data, spans[0])
+        gone: set[int] = set()
+        for position, (index, choice) in enumerate(frame.choices):
+            mine = [part for part in parts if part.choice == index or part.kind is Kind.ERROR]
+            if not mine:
+                gone.add(position)
+                continue
+            if index in frame.again and not any(part.calls for part in mine):
+                # SDKs read deltas alone, and mind one that is not there.
+                found = members(data, places[position])
+                said = next(m for m in found if m.key == "message")
+                edits.append(Edit(said.start, said.value.end, b'"delta":{}'))
+                choice = {key: value for key, value in choice.items() if key != "message"}
+            edits += self._choice_edits(data, places[position], choice, mine)
+        return edits + without(places, gone)
+
+    def _head_edits(self, frame: ChatFrame, top: list[Member]) -> list[Edit]:
+        keys = ("id", "created") if self._hop else ()
+        wanted: dict[str, Any] = {key: self._head[key] for key in keys if key in self._head}
+        if frame.again:
+            wanted["object"] = "chat.completion.chunk"
+        return [Edit(*m.value, msgspec.json.encode(wanted[m.key])) for m in top if m.key in wanted]
+
+    def _usage_edits(self, frame: ChatFrame, data: bytes, top: list[Member]) -> list[Edit]:
+        usage = frame.value.get("usage")
+        if not self._hop or not isinstance(usage, dict):
+            return []
+        changed = parsing.add_usage(usage, self._spent)
+        span = next(m.value for m in top if m.key == "usage")
+        return [
+            Edit(*m.value, str(changed[m.key]).encode())
+            for m in members(data, span)
+            if m.key in changed
+        ]
+
+    def _choice_edits(
+        self, data: bytes, place: Span, choice: dict[str, Any], parts: list[Part]
+    ) -> list[Edit]:
+        found = members(data, place)
+        kinds = {part.kind for part in parts}
+        edits: list[Edit] = []
+        for member in found:
+            if member.key == "finish_reason" and choice.get("finish_reason"):
+                if not kinds & {Kind.FINISH, Kind.ERROR}:
+                    edits.append(Edit(*member.value, b"null"))
+                elif (
+                    any(part.stop or part.kind is Kind.ERROR for part in parts)
+                    and choice["finish_reason"] in parsing.CALL_FINISHES
+                ):
+                    edits.append(Edit(*member.value, b'"stop"'))
+            elif member.key == parsing.body_key(choice) and parsing.body_of(choice):
+                edits += self._body_edits(data, member.value, parsing.body_of(choice), parts)
+        return edits
+
+    def _body_edits(
+        self, data: bytes, span: Span, body: dict[str, Any], parts: list[Part]
+    ) -> list[Edit]:
+        found = members(data, span)
+        calls = [call for part in parts if part.kind is Kind.CALL for call in part.calls]
+        drop = set() if calls else set(parsing.CALL_KEYS)
+        live = any(part.kind in (Kind.LIVE, Kind.ERROR) for part in parts)
+        frame = parts[0].frame
+        if not live and (len(parts) < len(frame.parts) or parts[0].choice in frame.again):
+            # What is not a call has gone with the live part, or is empty.
+            drop |= {m.key for m in found if m.key not in parsing.CALL_KEYS} - {"role"}
+        choice = parts[0].choice
+        if choice in self._roles and (self._hop or not live):
+            drop.add("role")
+        edits: list[Edit] = []
+        if calls:
+            edits += self._call_edits(data, found, calls, drop)
+        if (
+            choice in self._break_before
+            and isinstance(body.get("content"), str)
+            and body["content"]
+        ):
+            start = next(m.value.start for m in found if m.key == "content")
+            edits.append(Edit(start + 1, start + 1, quote("\n\n")[1:-1]))
+        return edits + without_members(found, drop)
+
+    def _call_edits(
+        self, data: bytes, found: list[Member], calls: list[Any], drop: set[str]
+    ) -> list[Edit]:
+        lists = [m.value for m in found if m.key == "tool_calls"]
+        pieces = elements(data, lists[0]) if lists and data[lists[0].start] == 0x5B else []
+        edits: list[Edit] = []
+        gone: set[int] = set()
+        for at, place in enumerate(pieces):
+            call = calls[at]
+            if not call.released or call in self._written:
+                gone.add(at)
+            elif call.anew:
+                self._written.add(call)
+                edits.append(Edit(*place, self._anew(call)))
+            elif (index := self._new_index(call)) is not None:
+                found_ = members(data, place)
+                edits += [Edit(*m.value, b"%d" % index) for m in found_ if m.key == "index"]
+        if pieces and len(gone) == len(pieces):
+            drop.add("tool_calls")
+            gone = set()
+        if len(calls) > len(pieces) and not calls[-1].released:
+            drop.add("function_call")
+        return without(pieces, gone) + edits
+
+    def _anew(self, call: Gathered) -> bytes:
+        """Write a call in one piece: its own say something twice, which clients read in different ways."""
+        index = self._new_index(call)
+        if index is None:
+            index = next(iter(call.places))
+        key = "input" if call.kind == "custom" else "arguments"
+        head = {"index": index, "id": call.id or None, "type": call.kind}
+        said = {call.kind: {"name": call.name, key: call.arguments}}
+        told = {name: value for name, value in head.items() if value is not None}
+        return msgspec.json.encode({**told, **said, **call.extra})
+
+    def _new_index(self, call: Gathered) -> int | None:
+        places = self._places.get(call.choice)
+        return None if places is None or call.kind == "legacy" else places.new(call)
+
+
+def _tells(parts: list[Part]) -> bool:
+    """Tell whether a finish says that calls were made, where none goes."""
+    finishes = [choice.get("finish_reason") for _, choice in parts[0].frame.choices]
+    return any(part.stop for part in parts) and any(
+        finish in parsing.CALL_FINISHES for finish in finishes
+    )

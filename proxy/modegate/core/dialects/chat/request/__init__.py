@@ -1,0 +1,1 @@
+"""A request of chat completions: read, and edited for a mode."""

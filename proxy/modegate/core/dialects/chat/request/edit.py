@@ -1,0 +1,146 @@
+"""The soft layer for chat completions: what the model is shown in a mode, as edits of spans."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from modegate.core.dialects.chat.request.parsing import ChatRequest
+from modegate.core.dialects.common import exits, hosted
+from modegate.core.dialects.common.choice import choice_edits
+from modegate.core.dialects.common.texts import grow
+from modegate.core.dialects.common.tool_filter import (
+    Filtered,
+    exit_edit,
+    keep_edits,
+    may_stay,
+    names_of,
+)
+from modegate.core.dialects.common.tools import Declared
+from modegate.core.policy.in_force import Standing
+from modegate.core.policy.model import EXIT_TOOL, NO_TOOL, Exit
+from modegate.core.step import exit_tool
+from modegate.core.step.dialect import Assembled
+from modegate.core.wire.json_spans import Edit, Span, apply, without_members
+
+INERT_TOOL = {
+    "type": "function",
+    "function": {
+        "name": NO_TOOL,
+        "description": "No tool can be used in this mode. Calls of this one are refused.",
+        "parameters": {"type": "object", "properties": {}, "additionalProperties": False},
+    },
+}
+"""Stands in where the history holds calls and nothing is left: some providers then want a tool."""
+
+CHOICE_KEYS = {"tools": "tool_choice", "functions": "function_call"}
+GO_TOGETHER = {
+    "tools": frozenset({"tools", "tool_choice", "parallel_tool_calls"}),
+    "functions": frozenset({"functions", "function_call"}),
+}
+"""What goes when nothing is left: providers refuse a choice among none."""
+
+
+def assemble(request: ChatRequest, standing: Standing, section: str) -> Assembled:
+    """Filter the tools, add the exit tool and the section, if there are any to add.
+
+    Raises:
+        BadRequest: the request asks for something that the provider would run by itself, and that
+            cannot be taken out without changing what is asked.
+    """
+    hosted.refuse(request, standing)
+    hosted.refuse_tools_in(request.history, "messages", standing)
+    leave = exit_tool.exit_of(standing)
+    native = _bridged(request, leave)
+    tools = _filter(request, "tools", request.tools, standing, native)
+    functions = _filter(request, "functions", request.functions, standing, None)
+    if leave is not None and request.tools and native is None:
+        tools = _with_exit(request, "tools", request.tools, tools)
+    elif leave is not None and request.functions:
+        functions = _with_exit(request, "functions", request.functions, functions)
+    drop = hosted.removable(request, standing) | tools.drop | functions.drop
+    edits = [*tools.edits, *functions.edits, *without_members(request.members, drop)]
+    if section:
+        edits += section_edits(request, section)
+    kept = dict.fromkeys(tools.kept + functions.kept)
+    name = native.names[0] if native else None
+    return Assembled(apply(request.body, edits), tuple(kept), name, tools.beside)
+
+
+def _filter(
+    request: ChatRequest,
+    key: str,
+    declared: list[Declared],
+    standing: Standing,
+    native: Declared | None,
+) -> Filtered:
+    kept = [tool for tool in declared if tool is native or may_stay(tool, standing)]
+    if declared and not kept:
+        if key != "tools" or not request.call_ids:
+            return Filtered([], drop=GO_TOGETHER[key])
+        inert = Edit(declared[0].span.start, declared[-1].span.end, msgspec.json.encode(INERT_TOOL))
+        choice = choice_edits(request, CHOICE_KEYS[key], frozenset())
+        return Filtered([inert, *choice], beside=(NO_TOOL,))
+    names = names_of(kept)
+    edits = keep_edits(request, declared, kept)
+    edits += choice_edits(request, CHOICE_KEYS[key], frozenset(names))
+    return Filtered(edits, names)
+
+
+def _with_exit(
+    request: ChatRequest, key: str, declared: list[Declared], filtered: Filtered
+) -> Filtered:
+    """Add the exit tool behind what was kept, or in the place of all that was not."""
+    names = (*filtered.kept, EXIT_TOOL)
+    added = exit_edit(declared, EXIT_ENTRIES[key], any_kept=bool(filtered.kept))
+    if filtered.kept:
+        return Filtered([*filtered.edits, added], names)
+    # Nothing that the agent asks for is left, so a choice of its cannot be kept either.
+    return Filtered([added, *choice_edits(request, CHOICE_KEYS[key], frozenset())], names)
+
+
+def section_edits(request: ChatRequest, section: str) -> list[Edit]:
+    """Put the section behind the client's own instructions, so that their cached prefix survives."""
+    leading: list[Span] = []
+    for span in request.messages:
+        if request.role(span) not in ("system", "developer"):
+            break
+        leading.append(span)
+    role = request.role(leading[-1]) if leading else "system"
+    if leading:
+        grown = grow(request, leading[-1], section)
+        if grown is not None:
+            return [grown]
+    message = msgspec.json.encode({"role": role, "content": section})
+    if leading:
+        return [Edit(leading[-1].end, leading[-1].end, b"," + message)]
+    at = request.top["messages"].start + 1
+    return [Edit(at, at, message + (b"," if request.messages else b""))]
+
+
+def extend(request: ChatRequest, turn: bytes) -> bytes:
+    """Add history messages at the end of `messages`."""
+    at = request.messages[-1].end if request.messages else request.top["messages"].start + 1
+    return apply(request.body, [Edit(at, at, (b"," if request.messages else b"") + turn)])
+
+
+EXIT_FUNCTION = {
+    "name": EXIT_TOOL,
+    "description": exit_tool.DESCRIPTION,
+    "parameters": exits.PARAMETERS,
+}
+EXIT_ENTRIES = {
+    "tools": msgspec.json.encode({"type": "function", "function": EXIT_FUNCTION}),
+    "functions": msgspec.json.encode(EXIT_FUNCTION),
+}
+"""The exit tool's definition: the same bytes in every session, at the end of the list."""
+
+
+def _bridged(request: ChatRequest, leave: Exit | None) -> Declared | None:
+    """Give the agent's own exit tool if it stays."""
+
+    def schema(tool: Declared) -> Any:
+        return exits.inner(exits.inner(request.decode(tool.span), "function"), "parameters")
+
+    return exits.bridged(request.tools, leave, schema)

@@ -1,0 +1,176 @@
+"""Withheld exchanges in a chat completions history: made from an answer, and found again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from modegate.core.dialects.chat.answer.answer_items import ChatRead, wanted, without_thoughts
+from modegate.core.dialects.chat.answer.answer_items import plain as plain_message
+from modegate.core.dialects.chat.request.own_turns import OwnTurns
+from modegate.core.dialects.chat.request.parsing import ChatRequest, calls_of
+from modegate.core.dialects.common.texts import content_text
+from modegate.core.identify.reminders import plain, plain_parts
+from modegate.core.step.answer.calls import Gathered, arguments_hash, digest
+from modegate.core.step.dialect import ChoiceRead, Item, Refused
+from modegate.core.step.request.request_form import Manner
+from modegate.core.step.request.transcript import MAX_BLOB
+from modegate.core.wire.arguments import parse_arguments, without_halves
+
+_encode = msgspec.json.encode
+
+
+def extend(
+    request: ChatRequest, choice: ChatRead, refused: Sequence[Refused], manner: Manner
+) -> bytes:
+    """Give what the next hop's request has at the end: the model's turn, our answers to its calls."""
+    own, end = OwnTurns(request.history), len(request.history)
+    messages = in_manner(turn_messages(choice, refused), own, end, manner, otherwise=True)
+    return b",".join(map(_encode, messages))
+
+
+def in_manner(
+    turn: Sequence[dict[str, Any]], own: OwnTurns, at: int, manner: Manner, *, otherwise: bool
+) -> list[dict[str, Any]]:
+    """Give messages as their provider is known to take them, else as the agent writes its own up to `at`.
+
+    `otherwise`: whether what the model thought goes back where the agent has sent no turn yet.
+    """
+    if manner.thoughts is not None:
+        made = in_form(turn, thoughts=manner.thoughts)
+    else:
+        shows = own.show_thoughts(at)
+        goes = otherwise if shows is None else shows
+        made = [one if goes else without_thoughts(one) for one in turn]
+    empty = own.empty(at) if manner.empty is None else manner.empty
+    return [_with_text(one) if empty else one for one in made]
+
+
+def in_form(messages: Sequence[dict[str, Any]], *, thoughts: bool) -> list[dict[str, Any]]:
+    """Give messages with all that is their provider's own, or without."""
+    return [wanted(one) if thoughts else plain_message(one) for one in messages]
+
+
+def _with_text(message: dict[str, Any]) -> dict[str, Any]:
+    """Write an empty text where there is none."""
+    silent = message["role"] == "assistant" and message.get("content") is None
+    return {**message, "content": ""} if silent else message
+
+
+def turn_messages(choice: ChatRead, refused: Sequence[Refused]) -> list[dict[str, Any]]:
+    """Give a wholly refused answer and our answers to its calls, as messages."""
+    message: dict[str, Any] = {"role": "assistant", "content": choice.text() or None}
+    message |= choice.thoughts()
+    native = [one for one in refused if not one.call.text]
+    calls = [call_json(one) for one in native if one.call.kind != "legacy"]
+    if calls:
+        message["tool_calls"] = calls
+    for one in native:
+        if one.call.kind == "legacy":
+            message["function_call"] = _function(one.call)
+    # Behind the results, which have to follow their calls at once.
+    notes = [{"role": "user", "content": one.answer} for one in refused if one.call.text]
+    return [message, *(answer_json(one) for one in native), *notes]
+
+
+def call_json(one: Refused) -> dict[str, Any]:
+    """Give a refused call as it stands in the history."""
+    call = one.call
+    if call.kind == "custom":
+        body = {"custom": {"name": call.name, "input": without_halves(call.arguments)}}
+    else:
+        body = {"function": _function(call)}
+    return {"id": one.id, "type": call.kind, **body, **call.extra}
+
+
+def _function(call: Gathered) -> dict[str, str]:
+    # What does not parse would be refused by providers for ever after.
+    readable = parse_arguments(call.arguments) is not None
+    return {"name": call.name, "arguments": call.arguments if readable else "{}"}
+
+
+def answer_json(one: Refused) -> dict[str, Any]:
+    """Give our answer to a refused call."""
+    if one.call.kind == "legacy":
+        return {"role": "function", "name": one.call.name, "content": one.answer}
+    return {"role": "tool", "tool_call_id": one.id, "content": one.answer}
+
+
+def turn_blob(choice: ChatRead, refused: Sequence[Refused]) -> bytes:
+    """Give the stored body of a hop of which every call was refused: rather without thoughts than none."""
+    messages = turn_messages(choice, refused)
+    blob = _encode({"turn": messages})
+    if len(blob) <= MAX_BLOB:
+        return blob
+    return _encode({"turn": [without_thoughts(one) for one in messages]})
+
+
+def partial_blob(choice: ChoiceRead, refused: Sequence[Refused]) -> bytes:
+    """Give the stored body of a hop of which some calls were released."""
+    by_call = {id(one.call): one for one in refused}
+    calls: list[tuple[int, dict[str, Any]]] = []
+    released = 0
+    for call in choice.calls:
+        one = by_call.get(id(call))
+        if one is None:
+            released += bool(call.released and call.kind != "legacy")
+        elif call.kind != "legacy":
+            calls.append((released, call_json(one)))
+    answers = [answer_json(one) for one in refused if one.call.kind != "legacy"]
+    return _encode({"calls": calls, "answers": answers})
+
+
+def items(request: ChatRequest) -> list[Item]:
+    """Give the history's messages with their keys."""
+    return [
+        Item(_key(one), one.get("role") == "assistant", isinstance(one.get("content"), str | list))
+        for one in request.history
+    ]
+
+
+def last_key(request: ChatRequest) -> str:
+    """Give the key of the last message; empty if there is none."""
+    return _key(request.history[-1]) if request.history else ""
+
+
+def _key(message: dict[str, Any]) -> str:
+    role = str(message.get("role"))
+    if role == "tool":
+        return f"tool:{message.get('tool_call_id')}"
+    if role == "function":
+        return f"function:{message.get('name')}"
+    for call in calls_of(message):
+        inner = call.get("function") or call.get("custom")
+        if isinstance(inner, dict):
+            text = inner.get("arguments", inner.get("input", ""))
+            return call_key(str(call.get("id") or ""), str(inner.get("name")), _text(text))
+    legacy = message.get("function_call")
+    if isinstance(legacy, dict):
+        return call_key("", str(legacy.get("name")), _text(legacy.get("arguments", "")))
+    content = message.get("content")
+    parts = content if isinstance(content, list) else [content]
+    return text_key(role, plain_parts(content_text([part]) or content_text(part) for part in parts))
+
+
+def _text(arguments: Any) -> str:
+    return arguments if isinstance(arguments, str) else _encode(arguments).decode()
+
+
+def call_key(call_id: str, name: str, arguments: str) -> str:
+    """Give the key of an answer with calls: of the first, its id, name and arguments."""
+    return f"call:{call_id}:{name}:{arguments_hash(arguments)}"
+
+
+def text_key(role: str, text: str) -> str:
+    """Give the key of a message of text: without reminders and white space at the ends."""
+    return f"{role}:{digest(plain(text))}"
+
+
+def answer_key(text: str, released: Sequence[Gathered]) -> str:
+    """Give the key under which the client will send an answer back."""
+    if released:
+        first = released[0]
+        return call_key("" if first.kind == "legacy" else first.id, first.name, first.arguments)
+    return text_key("assistant", text)

@@ -1,0 +1,53 @@
+"""A chat completions request as the gate reads it: where each thing stands, and what tools it names."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from modegate.core.dialects.common.texts import Conversation
+
+TOOL_KEYS = frozenset(
+    {"messages", "tools", "tool_choice", "functions", "function_call", "parallel_tool_calls"}
+)
+"""Top-level keys that decide what the model may call."""
+
+GATED_KEYS = TOOL_KEYS | {"model", "stream", "n"}
+
+
+class ChatRequest(Conversation):
+    """One request; `messages`, `tools` and `functions` are lists of objects."""
+
+    TOOLS = TOOL_KEYS
+    GATED = GATED_KEYS
+
+    def read(self) -> None:
+        """Find the messages and the tools."""
+        self.messages = self.objects("messages", required=True)
+        self.tools = self.declarations(self.objects("tools"))
+        self.functions = self.declarations(self.objects("functions"))
+
+    @cached_property
+    def declared(self) -> frozenset[str]:
+        """Every name under which the agent declares a tool."""
+        return frozenset(name for tool in (*self.tools, *self.functions) for name in tool.names)
+
+    @property
+    def declares_tools(self) -> bool:
+        """Whether it declares any."""
+        return bool(self.tools or self.functions)
+
+    @cached_property
+    def call_ids(self) -> frozenset[str]:
+        """Ids of calls in the history."""
+        return frozenset(
+            str(call.get("id")) for message in self.history for call in calls_of(message)
+        )
+
+
+def calls_of(message: dict[str, Any]) -> list[dict[str, Any]]:
+    """Give the tool calls of a history message that have the shape of one."""
+    calls = message.get("tool_calls")
+    if not isinstance(calls, list):
+        return []
+    return [call for call in calls if isinstance(call, dict)]

@@ -1,0 +1,1 @@
+"""What the requests and answers of several dialects have in common."""

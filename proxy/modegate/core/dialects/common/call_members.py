@@ -1,0 +1,131 @@
+"""The members of a call: one source of its name and one of its arguments, by its type.
+
+Clients differ in where they look: under another API's key, under a key in another case, in what an object
+inherits. A call in which some of them could find a second name or other arguments is odd, and refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from functools import cache
+from typing import Any, TypeGuard
+
+from modegate.core.dialects.common.tools import spelling
+from modegate.core.wire.arguments import INHERITED
+
+MAX_INDEX = 2**31 - 1
+"""A list has no more places, and every language holds such a number whole."""
+
+SOURCES = frozenset(
+    map(
+        spelling,
+        (
+            "action",
+            "actions",
+            "arguments",
+            "args",
+            "code",
+            "command",
+            "commands",
+            "custom",
+            "delta",
+            "function",
+            "function_args",
+            "function_arguments",
+            "function_call",
+            "function_name",
+            "input",
+            "input_json",
+            "kwargs",
+            "name",
+            "operation",
+            "parameters",
+            "params",
+            "partial_json",
+            "tool",
+            "tool_args",
+            "tool_arguments",
+            "tool_call",
+            "tool_input",
+            "tool_name",
+            "tool_use",
+        ),
+    )
+)
+"""Under which some API or some client looks for a name or for arguments, in the most lenient spelling."""
+
+BESIDE = frozenset(
+    {
+        "cache_control",
+        "caller",
+        "extra_content",
+        "internal_chat_message_metadata_passthrough",
+        "metadata",
+        "provider_specific_fields",
+        "thought_signature",
+    }
+)
+"""Members that are objects and that providers are known to send beside a call: signatures (Gemini's
+`extra_content`, litellm's `provider_specific_fields`), who called (Anthropic's `caller`)."""
+
+
+def second(
+    found: Mapping[str, Any],
+    own: frozenset[str],
+    *,
+    beside: Collection[str] | None = BESIDE,
+) -> str:
+    """Say why a call's object could be read as another call; empty if it cannot.
+
+    Args:
+        found: the object.
+        own: the members that objects of its type have.
+        beside: which other members may be objects or lists; None: all.
+    """
+    if found.keys() <= own:
+        return ""  # as almost always
+    if doubtful := misspelt(found, own):
+        return f"it has the key {doubtful[:80]!r}, which some would read as another one"
+    for key, value in found.items():
+        if key in own or value in (None, "", [], {}):
+            continue
+        if spelling(key) in SOURCES:
+            return f"it has {key[:80]!r} too, which could be another call"
+        if beside is not None and key not in beside and isinstance(value, dict | list):
+            return f"it has the unknown member {key[:80]!r}"
+    return ""
+
+
+def misspelt(found: Iterable[str], own: frozenset[str]) -> str:
+    """Give a key that some clients would take for one of the known ones, or hand on; empty if none is.
+
+    Go matches keys without regard to case and takes the last; JavaScript knows `__proto__`.
+    """
+    for key in found:
+        if key not in own and (key in INHERITED or spelling(key) in _spelled(own)):
+            return key
+    return ""
+
+
+@cache
+def _spelled(own: frozenset[str]) -> frozenset[str]:
+    return frozenset(map(spelling, own))
+
+
+def inherits(values: Iterable[Any]) -> bool:
+    """Tell whether a key that JavaScript could take for what an object inherits stands anywhere inside."""
+    waiting = list(values)
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            if not INHERITED.isdisjoint(one):
+                return True
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
+    return False
+
+
+def is_index(value: Any) -> TypeGuard[int]:
+    """Tell whether a value is an index that every client takes for the same place."""
+    return type(value) is int and 0 <= value <= MAX_INDEX

@@ -1,0 +1,65 @@
+"""The content of a message, be it a string or parts: read, and lengthened by edits of spans."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from modegate.core.dialects.common.body import Body
+from modegate.core.wire.json_spans import Edit, Span, quote
+
+
+def content_text(content: Any) -> str:
+    """Give the text of a message's content."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    texts = [part.get("text") for part in content if isinstance(part, dict)]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def grow(
+    request: Body, span: Span, text: str, *, part: str = "text", key: str = "content"
+) -> Edit | None:
+    """Lengthen a message's content; None where it has none of a known shape, or two.
+
+    `part` is the type under which this API has text among the parts of a content, `key` where that stands.
+    """
+    contents = [m.value for m in request.members_of(span) if m.key == key]
+    return grow_value(request, contents[0], text, part=part) if len(contents) == 1 else None
+
+
+def grow_value(request: Body, value: Span, text: str, *, part: str = "text") -> Edit | None:
+    """Lengthen a string by a paragraph or a list by a part; None where the value is neither."""
+    start, end = value
+    first = request.body[start : start + 1]
+    if first == b'"':
+        # In front of the closing quote, as one more paragraph.
+        return Edit(end - 1, end - 1, quote("\n\n" + text)[1:-1])
+    if first == b"[":
+        added = msgspec.json.encode({"type": part, "text": text})
+        comma = b"," if request.elements_of(value) else b""
+        return Edit(end - 1, end - 1, comma + added)
+    return None
+
+
+class Conversation(Body):
+    """A request whose history is `messages`, each with a role."""
+
+    messages: list[Span]
+
+    @cached_property
+    def first_user_text(self) -> str:
+        """The first user message's text."""
+        for span in self.messages:
+            if self.role(span) == "user":
+                return content_text(self.decode(span).get("content"))
+        return ""
+
+    @cached_property
+    def history(self) -> list[dict[str, Any]]:
+        """All messages decoded; only for what needs the whole history."""
+        return [self.decode(span) for span in self.messages]

@@ -1,0 +1,1 @@
+"""An answer of Messages: read, and written for the client."""

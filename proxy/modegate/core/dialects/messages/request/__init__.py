@@ -1,0 +1,1 @@
+"""A request of Messages: read, and edited for a mode."""

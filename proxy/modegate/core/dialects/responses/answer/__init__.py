@@ -1,0 +1,1 @@
+"""An answer of Responses: read, and written for the client."""

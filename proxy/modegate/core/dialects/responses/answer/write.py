@@ -1,0 +1,338 @@
+"""One continuous streamed answer of the Responses API out of the parts of one hop or more.
+
+Events that may go leave as the bytes that came. Once something was dropped, put in, or belongs to a later
+hop, the numbers that count events and items are written anew, as clients go by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from modegate.core.dialects.responses.answer import parsing
+from modegate.core.dialects.responses.answer.answer_items import Out
+from modegate.core.dialects.responses.answer.frame import EventFrame
+from modegate.core.dialects.responses.answer.open_item import Unended
+from modegate.core.dialects.responses.answer.output import (
+    found,
+    message_item,
+    output_edits,
+    own_id,
+    text_part,
+    usage_edits,
+    value_of,
+    with_id,
+)
+from modegate.core.errors import ModegateError
+from modegate.core.step.dialect import Kind, Part
+from modegate.core.wire.json_spans import Edit, Span, apply, elements, without_lone_surrogates
+from modegate.core.wire.sse import FrameWriter
+
+HEAD_KEYS = (
+    "id",
+    "created_at",
+    "model",
+    "metadata",
+    "previous_response_id",
+    "conversation",
+    "service_tier",
+    "store",
+    "temperature",
+    "top_p",
+    "truncation",
+    "user",
+)
+"""What an end of our own repeats of the upstream's beginning."""
+
+DEFAULTS = {"id": "resp_modegate", "created_at": 0, "model": "", "metadata": {}}
+
+
+@dataclass(slots=True)
+class _Hop:
+    """What the client got of the hop under way."""
+
+    number: int = 0
+    """Hops before it."""
+    events: int = 0
+    """Events that went."""
+    places: dict[Out, int] = field(default_factory=dict)
+    """The index of each item that has begun and not ended, as the client sees it."""
+    begun: int = 0
+    """Items that went."""
+    renamed: dict[str, str] = field(default_factory=dict)
+    """Item ids that an earlier hop had as well."""
+    open: dict[Out, Unended] = field(default_factory=dict)
+    """In a later hop, what the client has of items that have not ended."""
+    first: int = 0
+    """How many items the client had before it."""
+
+
+class ResponsesStreamWriter:
+    """Writes the client's stream."""
+
+    def __init__(self) -> None:
+        """Begin an answer."""
+        self._head: dict[str, Any] = {}
+        self._hop = _Hop()
+        self._spent: list[dict[str, Any]] = []
+        self._shown: list[bytes] = []
+        """Every item that the client has, for the last snapshot."""
+        self._kept = 0
+        self._own: list[bytes] = []
+        """Those of our own in the hop under way."""
+        self._ids: set[str] = set()
+        self._last = -1
+        """The sequence number that went last."""
+        self._index = -1
+        """The highest index of an item that went."""
+        self._renumbers = False
+        self._replaces = False
+        self._begun = False
+        """The client has the first event."""
+        self._over = False
+        self._out = FrameWriter()
+
+    def seen(self, part: Part) -> None:
+        """Note what the answer is called, though nothing of it may go yet."""
+        self._out.seen(part.frame.raw)
+        response = part.frame.value.get("response")
+        if not self._head and isinstance(response, dict):
+            self._head = {key: response[key] for key in HEAD_KEYS if key in response}
+
+    def write(self, parts: Sequence[Part]) -> bytes:
+        """Give the bytes of parts that may go."""
+        return b"".join(self._part(part) for part in parts)
+
+    def next_hop(self, usage: Mapping[str, Any] | None) -> None:
+        """Another hop's parts follow; this is the usage of the one that was."""
+        if usage is not None:
+            self._spent.append(dict(usage))
+        self._hop = _Hop(self._hop.number + 1, first=len(self._shown))
+        self._own = []
+        self._renumbers = self._replaces = True
+
+    def text(self, choice: int, text: str) -> bytes:
+        """Give a message of our own, whole."""
+        closed = self._close()
+        name = own_id(str(self._head.get("id")), len(self._shown))
+        self._renumbers = self._replaces = True
+        self._index += 1
+        item, part = message_item(name, text), text_part(text)
+        at = {"item_id": name, "output_index": self._index, "content_index": 0}
+        self._keep(name, msgspec.json.encode(item))
+        self._own.append(self._shown[-1])
+        return closed + b"".join(
+            (
+                self._event(parsing.ADDED, output_index=self._index,
+                            item=message_item(name, text, begun=True)),
+                self._event("response.content_part.added", **at, part=text_part("")),
+                self._event("response.output_text.delta", **at, delta=text, logprobs=[]),
+                self._event("response.output_text.done", **at, text=text, logprobs=[]),
+                self._event("response.content_part.done", **at, part=part),
+                self._event(parsing.DONE, output_index=self._index, item=item),
+            )
+        )  # fmt: skip
+
+    def finish(self, choice: int) -> bytes:
+        """Give nothing: an answer's end is its finish."""
+        return b""
+
+    def keepalive(self) -> bytes:
+        """Give the event that OpenAI sends, numbered as the others; a comment in front of the first."""
+        if self._over:
+            return b""
+        if not self._begun:
+            return self._out.comment("waiting")
+        if self._last < 0:
+            return self._out.own(b'{"type":"keepalive"}', b"keepalive")
+        self._renumbers = True
+        return self._event("keepalive")
+
+    def done(self) -> bytes:
+        """Give an end of our own."""
+        spent = self._spent[-1] if self._spent else {}
+        usage = {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0, **spent}
+        usage |= parsing.add_usage(usage, self._spent[:-1])
+        self._over = True
+        return self._event(
+            "response.completed", response=self._response("completed", usage, self._shown)
+        )
+
+    def stopped(self) -> bytes:
+        """Give the event that says that the answer failed, as no end came."""
+        return self._failure("server_error", "the upstream stopped before the end of its answer")
+
+    def error(self, error: ModegateError) -> bytes:
+        """Give the event that clients of this API take for the end of a failed answer."""
+        # Agents send again after a server's error, and show any other.
+        code = "server_error" if error.status >= 500 else "invalid_prompt"
+        return self._failure(code, str(error))
+
+    def _failure(self, code: str, message: str) -> bytes:
+        response = self._response("failed", None, ())
+        response["error"] = {"code": code, "message": message}
+        self._over = True
+        return self._event("response.failed", response=response)
+
+    def _response(
+        self, status: str, usage: dict[str, Any] | None, items: Sequence[bytes]
+    ) -> dict[str, Any]:
+        return {
+            "object": "response",
+            **DEFAULTS,
+            **self._head,
+            "status": status,
+            "error": None,
+            "incomplete_details": None,
+            "instructions": None,
+            "output": [msgspec.Raw(item) for item in items],
+            "parallel_tool_calls": True,
+            "tool_choice": "auto",
+            "tools": [],
+            "usage": usage,
+        }
+
+    def _event(self, kind: str, **members: Any) -> bytes:
+        self._last += 1
+        value = {"type": kind, "sequence_number": self._last, **members}
+        return self._out.own(msgspec.json.encode(value), kind.encode())
+
+    def _keep(self, name: str, item: bytes) -> None:
+        if name:
+            self._ids.add(name)
+        self._kept += len(item)
+        # Over the limit there is no further hop, and so no snapshot that needs it.
+        if self._kept <= parsing.MAX_KEPT:
+            self._shown.append(item)
+
+    def _part(self, part: Part) -> bytes:
+        event: EventFrame = part.frame
+        if not event.data:
+            return self._out.passed(event.raw)
+        if self._hop.number and event.type in parsing.BEGINNINGS:
+            return b""
+        if part.kind is Kind.CALL and not all(call.released for call in part.calls):
+            return b""
+        self._begun = True
+        self._over = self._over or part.kind in (Kind.FINISH, Kind.ERROR)
+        self._renumbers = self._renumbers or event.number != self._hop.events
+        edits = self._item_edits(event) if event.out is not None else []
+        if part.kind is Kind.FINISH and event.type != parsing.ERROR:
+            edits += self._end_edits(event)
+        edits += self._number_edits(event)
+        self._hop.events += 1
+        if not edits and not event.own:
+            return self._out.passed(event.raw)
+        # Written anew: what a comment or an id repeats of the data is no part of what was judged.
+        return self._out.own(apply(event.data, edits), event.name)
+
+    def _number_edits(self, event: EventFrame) -> list[Edit]:
+        number = event.value.get("sequence_number")
+        if number is None:
+            return []
+        # In order too, where those of a loose server were not.
+        ordered = self._last < 0 or number == self._last + 1
+        self._renumbers = self._renumbers or not ordered
+        self._last = wanted = self._last + 1 if self._renumbers else number
+        if wanted == number:
+            return []
+        return [Edit(*event.places["sequence_number"], str(wanted).encode())]
+
+    def _item_edits(self, event: EventFrame) -> list[Edit]:
+        out = event.out
+        if out is None:
+            return []
+        if out not in self._hop.places:
+            self._begin(out)
+        index = self._hop.places[out]
+        edits: list[Edit] = []
+        if index != out.index and "output_index" in event.places:
+            edits.append(Edit(*event.places["output_index"], str(index).encode()))
+        edits += self._name_edits(event)
+        if event.type == parsing.DONE:
+            self._end(out)
+        elif self._hop.number:
+            self._hop.open.setdefault(out, Unended()).note(event.type, event.value)
+        return edits
+
+    def _begin(self, out: Out) -> None:
+        """Give an item its index: the upstream's own as long as every item in front of it went."""
+        self._replaces = self._replaces or out.place != self._hop.begun
+        index = self._index + 1 if self._replaces else out.index
+        self._hop.places[out] = index
+        self._index = max(self._index, index)
+        self._hop.begun += 1
+        if self._hop.number and out.id in self._ids:
+            self._hop.renamed[out.id] = f"{out.id}_{self._hop.number + 1}"
+
+    def _end(self, out: Out) -> None:
+        del self._hop.places[out]
+        self._hop.open.pop(out, None)
+        name = self._hop.renamed.get(out.id)
+        self._keep(name or out.id, with_id(out.raw, name) if name else out.raw)
+
+    def _name_edits(self, event: EventFrame) -> list[Edit]:
+        if not self._hop.renamed:
+            return []
+        spans = [event.places.get("item_id")]
+        if isinstance(event.value.get("item"), dict):
+            spans.append(value_of(event.data, "id", event.places["item"]))
+        return [edit for span in spans if span for edit in self._renaming(event.data, span)]
+
+    def _renaming(self, data: bytes, span: Span) -> list[Edit]:
+        name = msgspec.json.decode(without_lone_surrogates(data[span.start : span.end]))
+        new = self._hop.renamed.get(name) if isinstance(name, str) else None
+        return [] if new is None else [Edit(*span, msgspec.json.encode(new))]
+
+    def _close(self) -> bytes:
+        """End what a hop that failed has left open."""
+        told: list[bytes] = []
+        for out, unended in list(self._hop.open.items()):
+            name = self._hop.renamed.get(out.id, out.id)
+            at = {"item_id": name, "output_index": self._hop.places[out]}
+            for kind, more in unended.ends():
+                if kind == parsing.DONE:
+                    del at["item_id"]
+                    item = {**more["item"], "id": name}
+                    more, out.raw, out.id = {"item": item}, msgspec.json.encode(item), name
+                told.append(self._event(kind, **at, **more))
+            self._end(out)
+        return b"".join(told)
+
+    def _end_edits(self, event: EventFrame) -> list[Edit]:
+        """Make the snapshot at the end one of the whole answer, as the client got it."""
+        data, value = event.data, event.value["response"]
+        span = event.places["response"]
+        spans = {member.key: member.value for member in found(data, span)}
+        edits: list[Edit] = []
+        if self._hop.number:
+            edits += [
+                Edit(*spans[key], msgspec.json.encode(self._head[key]))
+                for key in ("id", "created_at", "previous_response_id")
+                if key in spans and key in self._head
+            ]
+            if isinstance(value.get("usage"), dict):
+                edits += usage_edits(data, spans["usage"], value["usage"], self._spent)
+        if "output" in spans:
+            edits += self._output_edits(event, spans["output"])
+        return edits
+
+    def _output_edits(self, event: EventFrame, span: Span) -> list[Edit]:
+        drop = {
+            at for at, call in enumerate(event.listed) if call is not None and not call.released
+        }
+        before, behind = self._shown[: self._hop.first], self._own
+        if not event.listed and (before or behind):
+            # Some servers leave the snapshot empty; where something is put in, it has to be whole.
+            return output_edits(event.data, span, drop=set(), before=self._shown)
+        edits = output_edits(event.data, span, drop=drop, before=before, behind=behind)
+        if not self._hop.renamed:
+            return edits
+        for at, place in enumerate(elements(without_lone_surrogates(event.data), span)):
+            name = value_of(event.data, "id", place)
+            if at not in drop and name is not None:
+                edits += self._renaming(event.data, name)
+        return edits

@@ -1,0 +1,1 @@
+"""A request of Responses: read, and edited for a mode."""

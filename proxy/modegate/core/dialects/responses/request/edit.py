@@ -1,0 +1,144 @@
+"""The soft layer for Responses: what the model is shown in a mode, as edits of spans."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import msgspec
+
+from modegate.core.dialects.common import hosted
+from modegate.core.dialects.common.choice import choice_edits
+from modegate.core.dialects.common.texts import grow_value
+from modegate.core.dialects.responses.request import hosted as carried
+from modegate.core.dialects.responses.request.choice import choice_names
+from modegate.core.dialects.responses.request.parsing import (
+    ADDITIONAL,
+    MESSAGE,
+    Item,
+    ResponsesRequest,
+)
+from modegate.core.dialects.responses.request.tool_lists import Kept, bridged, keep
+from modegate.core.policy.in_force import Standing
+from modegate.core.policy.model import EXIT_TOOL
+from modegate.core.step import exit_tool
+from modegate.core.step.dialect import Assembled
+from modegate.core.wire.json_spans import Edit, Span, apply, quote, without, without_members
+
+GO_TOGETHER = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
+"""What goes when nothing is left: providers refuse a choice among none."""
+
+
+def assemble(request: ResponsesRequest, standing: Standing, section: str) -> Assembled:
+    """Filter the tools wherever they are declared, add the exit tool and the section.
+
+    Raises:
+        BadRequest: the request asks for something that the provider would run by itself, and that
+            cannot be taken out without changing what is asked.
+    """
+    hosted.refuse(request, standing)
+    carried.refuse(request, standing)
+    leave = exit_tool.exit_of(standing)
+    native = bridged(request, leave)
+    kept = keep(request, standing, native, exit_too=leave is not None and native is None)
+    drop = hosted.removable(request, standing) | _dropped(request, kept)
+    edits = [*kept.edits, *without_members(request.members, drop)]
+    edits += without([item.span for item in request.items], set(kept.dropped))
+    if "tool_choice" not in drop:
+        names = partial(choice_names, open_labels=kept.open_labels)
+        edits += choice_edits(request, "tool_choice", kept.choices, names=names)
+    if section:
+        edits += section_edits(request, section, standing.section_in, kept.dropped)
+    added = (EXIT_TOOL,) if kept.exit else ()
+    name = native.names[0] if native else None
+    return Assembled(apply(request.body, edits), (*kept.names, *added), name)
+
+
+def _dropped(request: ResponsesRequest, kept: Kept) -> frozenset[str]:
+    if request.declares_tools and not kept.tools and not kept.exit:
+        return GO_TOGETHER
+    return frozenset({"tools"}) if kept.emptied else frozenset()
+
+
+def section_edits(
+    request: ResponsesRequest, section: str, section_in: str, dropped: frozenset[int] = frozenset()
+) -> list[Edit]:
+    """Put the section behind the client's own instructions, so that their cached prefix survives.
+
+    That is at the end of `instructions`, or a message behind the leading ones of the developer. `dropped`
+    are the items that go. Where the provider may keep the history, a message would stay in it for ever,
+    also behind the mode, so there it is `instructions`, which are not kept.
+    """
+    instructs = request.instructions is not None or request.may_be_kept or not request.items
+    if section_in == "instructions" and instructs:
+        return _instruct(request, section)
+    at, role = _behind_leading(request.items)
+    content = [{"type": "input_text", "text": section}]
+    message = msgspec.json.encode({"type": MESSAGE, "role": role, "content": content})
+    return insert_items(request, at, message, dropped)
+
+
+def _instruct(request: ResponsesRequest, section: str) -> list[Edit]:
+    span = request.top.get("instructions")
+    if span is None:
+        at = request.members[0].start
+        return [Edit(at, at, b'"instructions":' + quote(section) + b",")]
+    if request.instructions is None or request.text(span) == b'""':
+        return [Edit(*span, quote(section))]
+    grown = grow_value(request, span, section)
+    return [grown] if grown else []
+
+
+def _behind_leading(items: list[Item]) -> tuple[int, str]:
+    """Give the index behind the leading instructions, and the role in which they are given."""
+    role = "developer"
+    for index, item in enumerate(items):
+        if item.kind == MESSAGE and item.role in ("system", "developer"):
+            role = item.role
+        elif item.kind != ADDITIONAL:
+            return index, role
+    return len(items), role
+
+
+def insert_items(
+    request: ResponsesRequest, at: int, added: bytes, dropped: frozenset[int] = frozenset()
+) -> list[Edit]:
+    """Put items into `input` in front of the one with this index; the number of items means behind all.
+
+    A plain string becomes a list, of which it is the only message. `added` are items with commas between;
+    `dropped` are the indices of items that other edits take out.
+    """
+    if request.string_input and request.input is not None:
+        start, end = request.input
+        opening, closing = b'{"type":"message","role":"user","content":', b"}"
+        if at == 0:
+            return [
+                Edit(start, start, b"[" + added + b"," + opening),
+                Edit(end, end, closing + b"]"),
+            ]
+        return [Edit(start, start, b"[" + opening), Edit(end, end, closing + b"," + added + b"]")]
+    if request.input is None:
+        return _with_input(request, added)
+    stay = [index for index in range(len(request.items)) if index not in dropped]
+    before = [index for index in stay if index < at]
+    if before:
+        end = request.items[before[-1]].span.end
+        return [Edit(end, end, b"," + added)]
+    if stay:
+        start = request.items[stay[0]].span.start
+        return [Edit(start, start, added + b",")]
+    start = request.input.start + 1
+    return [Edit(start, start, added)]
+
+
+def _with_input(request: ResponsesRequest, added: bytes) -> list[Edit]:
+    span: Span | None = request.top.get("input")
+    if span is not None:
+        return [Edit(*span, b"[" + added + b"]")]
+    at = request.members[0].start if request.members else request.body.index(b"{") + 1
+    comma = b"," if request.members else b""
+    return [Edit(at, at, b'"input":[' + added + b"]" + comma)]
+
+
+def extend(request: ResponsesRequest, turn: bytes) -> bytes:
+    """Add items, with commas between, at the end of `input`."""
+    return apply(request.body, insert_items(request, len(request.messages), turn))

@@ -1,0 +1,214 @@
+"""A Responses request as the gate reads it: where each thing stands, and every place that declares tools."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from modegate.core.dialects.common.body import Body
+from modegate.core.dialects.common.texts import content_text
+from modegate.core.dialects.common.tools import spelling
+from modegate.core.dialects.responses.request.tools import Tool, read_listed, read_tools
+from modegate.core.errors import BadRequest
+from modegate.core.wire.json_spans import Span, fields
+
+TOOL_KEYS = frozenset({"input", "tools", "tool_choice", "parallel_tool_calls"})
+"""Top-level keys that decide what the model may call."""
+
+GATED_KEYS = TOOL_KEYS | {
+    "background",
+    "conversation",
+    "include",
+    "instructions",
+    "model",
+    "previous_response_id",
+    "prompt",
+    "store",
+    "stream",
+}
+
+MESSAGE = "message"
+REFERENCE = "item_reference"
+ADDITIONAL = "additional_tools"
+"""An item in which newer Codex models declare all tools, in the place of the top-level list."""
+LOADED = "tool_search_output"
+"""What a search among deferred tools found: from there on the model may call it."""
+LISTED = "mcp_list_tools"
+"""What a remote MCP server has, as the provider noted it in the history."""
+
+CARRIES_TOOLS = frozenset({ADDITIONAL, LOADED, LISTED})
+
+_READ = ("type", "role", "tools")
+_LOOK_ALIKES = {spelling(key): key for key in _READ}
+# What items have; a key outside is compared with what is read here in every spelling.
+_KNOWN = frozenset(
+    {
+        "action",
+        "arguments",
+        "call_id",
+        "content",
+        "encrypted_content",
+        "id",
+        "input",
+        "name",
+        "namespace",
+        "output",
+        "phase",
+        "result",
+        "role",
+        "server_label",
+        "status",
+        "summary",
+        "tools",
+        "type",
+    }
+)
+
+_decode = msgspec.json.Decoder().decode
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item of `input`."""
+
+    span: Span
+    kind: str
+    """Its type; `message` and `item_reference` may leave it out."""
+    role: str
+    keys: frozenset[str]
+    tools: tuple[Tool, ...] | None = None
+    """What it declares; None where it is of a type that declares nothing."""
+
+
+class ResponsesRequest(Body):
+    """One request; `messages` are the spans of the items of `input`, a plain string counting as one."""
+
+    TOOLS = TOOL_KEYS
+    GATED = GATED_KEYS
+
+    def read(self) -> None:
+        """Find the items and all that declares tools."""
+        self.input = self._given("input")
+        self.instructions = self._given("instructions")
+        if self.instructions is not None and not self._is_string(self.instructions):
+            raise BadRequest("'instructions' is not a string")
+        self.string_input = self.input is not None and self._is_string(self.input)
+        """`input` is a string: one message of the user."""
+        self.items = (
+            [] if self.string_input else [self._item(span) for span in self.objects("input")]
+        )
+        self.tools = read_tools(self, self.objects("tools"))
+
+    def _given(self, key: str) -> Span | None:
+        span = self.top.get(key)
+        return None if span is None or self.text(span) == b"null" else span
+
+    def _is_string(self, span: Span) -> bool:
+        return self.body[span.start : span.start + 1] == b'"'
+
+    def _item(self, span: Span) -> Item:
+        found = self._fields(span)
+        kind, role = _word(found.get("type")), _word(found.get("role"))
+        kind = kind or (MESSAGE if role or "content" in found else REFERENCE)
+        item = Item(span, kind, role, frozenset(found))
+        if kind not in CARRIES_TOOLS:
+            return item
+        tools = self.member_of(span, "tools")
+        spans = self.objects_in(tools, "tools") if tools is not None else []
+        if kind == LISTED:
+            label = self.member_of(span, "server_label")
+            read = read_listed(self, spans, str(self.decode(label)) if label else "")
+        else:
+            read = read_tools(self, spans)
+        return Item(span, kind, role, item.keys, read)
+
+    def _fields(self, span: Span) -> Mapping[str, bytes | msgspec.Raw]:
+        """Give an item's members; those that decide what it is stand there once and spelled so."""
+        found = fields(self.readable, span)
+        if found is None:
+            for key in _READ:
+                self.member_of(span, key)
+        values: Mapping[str, bytes | msgspec.Raw] = found or {
+            member.key: self.readable[member.value.start : member.value.end]
+            for member in self.members_of(span)
+        }
+        for key in values.keys() - _KNOWN:
+            if (meant := _LOOK_ALIKES.get(spelling(key))) is not None:
+                raise BadRequest(f"an item of 'input' has the key {key!r}; did you mean {meant!r}?")
+        return values
+
+    @cached_property
+    def declared(self) -> frozenset[str]:
+        """Every name under which the agent declares a tool, as a policy knows it."""
+        return frozenset(
+            _names((*self.tools, *(tool for one in self.items for tool in one.tools or ())))
+        )
+
+    @property
+    def declares_tools(self) -> bool:
+        """Whether it declares any."""
+        return bool(self.tools or self.additional)
+
+    @cached_property
+    def additional(self) -> list[Item]:
+        """The `additional_tools` items that declare something."""
+        return [item for item in self.items if item.kind == ADDITIONAL and item.tools]
+
+    @property
+    def messages(self) -> list[Span]:
+        """Where each item of the history stands."""
+        if self.string_input:
+            return [self.input] if self.input is not None else []
+        return [item.span for item in self.items]
+
+    @cached_property
+    def history(self) -> list[dict[str, Any]]:
+        """All items decoded, a plain string as the message that it stands for."""
+        if self.string_input:
+            return [{"type": MESSAGE, "role": "user", "content": self.value("input")}]
+        return [self.decode(item.span) for item in self.items]
+
+    @cached_property
+    def first_user_text(self) -> str:
+        """The first user message's text."""
+        if self.string_input:
+            return str(self.value("input"))
+        for item in self.items:
+            if item.kind == MESSAGE and item.role == "user":
+                return content_text(self.decode(item.span).get("content"))
+        return ""
+
+    @cached_property
+    def call_ids(self) -> frozenset[str]:
+        """Ids of calls in the history."""
+        return frozenset(
+            str(item["call_id"]) for item in self.history if isinstance(item.get("call_id"), str)
+        )
+
+    @property
+    def chained(self) -> bool:
+        """Whether the provider holds what came before, and keeps what `input` adds to it."""
+        return (
+            self._given("previous_response_id") is not None
+            or self._given("conversation") is not None
+        )
+
+    @property
+    def may_be_kept(self) -> bool:
+        """Whether the provider may keep what `input` holds: in a chain, or unless it is told not to."""
+        return self.chained or self.value("store") is not False
+
+
+def _word(raw: bytes | msgspec.Raw | None) -> str:
+    value = None if raw is None else _decode(raw)
+    if value is None or isinstance(value, str):
+        return value or ""
+    raise BadRequest("an item of 'input' has a type or a role that is not a string")
+
+
+def _names(tools: tuple[Tool, ...]) -> list[str]:
+    return [name for tool in tools for name in (*tool.names, *_names(tool.inner))]

@@ -1,0 +1,99 @@
+"""Responses that the provider keeps: by their ids, or in a conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from modegate.core.dialects.responses.answer.answer_items import ResponsesRead
+from modegate.core.dialects.responses.request.edit import insert_items
+from modegate.core.dialects.responses.request.history import answer_items, user_message
+from modegate.core.dialects.responses.request.parsing import ResponsesRequest
+from modegate.core.log.events import AnswerMapped
+from modegate.core.step.dialect import Refused
+from modegate.core.step.stored_answers import Kept
+from modegate.core.wire.json_spans import Edit, apply, members, without_lone_surrogates
+
+
+def kept(request: ResponsesRequest) -> Kept | None:
+    """Tell where the answer to a request is kept: in its conversation, or unless `store` says no."""
+    conversation = _conversation(request)
+    if conversation:
+        return Kept(conversation)
+    return None if request.value("store") is False else Kept()
+
+
+def goes_on_from(request: ResponsesRequest) -> str:
+    """Give the id of the response or the conversation that a request goes on from; empty for none."""
+    previous = request.value("previous_response_id")
+    return previous if isinstance(previous, str) else _conversation(request)
+
+
+def _conversation(request: ResponsesRequest) -> str:
+    given = request.value("conversation")
+    name = given.get("id") if isinstance(given, dict) else given
+    return name if isinstance(name, str) else ""
+
+
+def go_on(request: ResponsesRequest, mapped: AnswerMapped) -> bytes:
+    """Let a request go on from the last hop, with the results that are owed in front."""
+    edits: list[Edit] = []
+    if mapped.last != mapped.client:
+        span = request.top["previous_response_id"]
+        edits.append(Edit(*span, msgspec.json.encode(mapped.last)))
+    if mapped.owed:
+        edits += insert_items(request, 0, ",".join(mapped.owed).encode())
+    return apply(request.body, edits)
+
+
+def chained(
+    request: ResponsesRequest, choice: ResponsesRead, refused: Sequence[Refused]
+) -> bytes | None:
+    """Give the next hop as our answers alone, behind the answer that the provider keeps; None if it does not.
+
+    A conversation is kept whatever `store` says. Who chains knows that its provider keeps answers; of any
+    other only what the provider says counts.
+    """
+    conversation = request.value("conversation") is not None
+    surely = choice.surely_stored or (request.chained and choice.stored)
+    stored = surely and bool(choice.id) and request.value("store") is not False
+    if not (conversation or stored) or not request.members:
+        return None
+    answers = [item for one in refused for item in answer_items(one, one.call.id)]
+    values = {"input": answers} | ({} if conversation else {"previous_response_id": choice.id})
+    return apply(request.body, [_put(request, key, values[key]) for key in values])
+
+
+def _put(request: ResponsesRequest, key: str, value: Any) -> Edit:
+    """Set a top-level member, be it there or not."""
+    text, span = msgspec.json.encode(value), request.top.get(key)
+    if span is not None:
+        return Edit(*span, text)
+    at = request.members[0].start
+    return Edit(at, at, msgspec.json.encode(key) + b":" + text + b",")
+
+
+def owed(refused: Sequence[Refused], note: str) -> tuple[str, ...]:
+    """Give the results of refused calls, under the ids that the provider knows, and a note behind them."""
+    items = [item for one in refused for item in answer_items(one, one.call.id)]
+    items += [user_message(note)] if note else []
+    return tuple(msgspec.json.encode(item).decode() for item in items)
+
+
+def unstored(body: bytes) -> bytes:
+    """Give a body of the Responses API that asks for nothing to be stored; what cannot be read stays.
+
+    Hops are then not chained to an answer that nobody has, but carry all that was said.
+    """
+    text = without_lone_surrogates(body)
+    try:
+        top = members(text)
+    except ValueError:
+        return body
+    found = [member.value for member in top if member.key == "store"]
+    if found:
+        return apply(body, [Edit(span.start, span.end, b"false") for span in found])
+    at = body.index(b"{") + 1
+    return apply(body, [Edit(at, at, b'"store":false,' if top else b'"store":false')])

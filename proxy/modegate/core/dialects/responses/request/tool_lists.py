@@ -1,0 +1,163 @@
+"""The lists of tools in a Responses request in a mode: which stay, inside of those that hold others too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import msgspec
+
+from modegate.core.dialects.common import exits
+from modegate.core.dialects.common.tool_filter import exit_edit, keep_edits, may_stay
+from modegate.core.dialects.common.tools import Declared
+from modegate.core.dialects.responses.request.parsing import ADDITIONAL, ResponsesRequest
+from modegate.core.dialects.responses.request.tools import Tool
+from modegate.core.ids import ToolName
+from modegate.core.policy.in_force import Standing
+from modegate.core.policy.model import EXIT_TOOL, Exit
+from modegate.core.step import exit_tool
+from modegate.core.wire.json_spans import Edit, without
+
+
+class Kept(NamedTuple):
+    """What is left of all lists, and how."""
+
+    edits: list[Edit]
+    tools: tuple[Tool, ...] = ()
+    emptied: bool = False
+    """Nothing is left of the top-level list: it goes."""
+    dropped: frozenset[int] = frozenset()
+    """Indices of items that go, since nothing is left of them."""
+    exit: bool = False
+    """The exit tool was added."""
+
+    @property
+    def names(self) -> tuple[ToolName, ...]:
+        """What is left, as a policy knows it, each once."""
+        return tuple(dict.fromkeys(name for tool in self.tools for name in _names(tool)))
+
+    @property
+    def choices(self) -> frozenset[ToolName]:
+        """What is left, as a choice of tools names it."""
+        return frozenset(ToolName(name) for tool in self.tools for name in _choices(tool))
+
+    @property
+    def open_labels(self) -> frozenset[str]:
+        """MCP servers of which every tool may be called."""
+        return frozenset(tool.label for tool in self.tools if tool.label and not tool.inner)
+
+
+def _names(tool: Tool) -> list[ToolName]:
+    return [name for one in tool.inner for name in one.names] or list(tool.names)
+
+
+def _choices(tool: Tool) -> list[str]:
+    return [*tool.choices, *(name for one in tool.inner for name in one.choices)]
+
+
+def keep(
+    request: ResponsesRequest, standing: Standing, native: Declared | None, *, exit_too: bool
+) -> Kept:
+    """Filter every list; `exit_too`: add the exit tool at the end of the first that can take it."""
+    rules = _Rules(request, standing, native)
+    edits, tools = rules.filter(request.tools)
+    home = _home(request) if exit_too else None
+    emptied = bool(request.tools) and not tools and home != -1
+    edits = [] if emptied else _ended(request.tools, edits, tools, home=home == -1)
+    kept, dropped = list(tools), set()
+    for index, item in enumerate(request.items):
+        if not item.tools:
+            continue
+        inside, left = rules.filter(item.tools)
+        if item.kind == ADDITIONAL and not left and home != index:
+            dropped.add(index)
+            continue
+        edits += _ended(item.tools, inside, left, home=home == index)
+        kept += left
+    return Kept(edits, tuple(kept), emptied, frozenset(dropped), home is not None)
+
+
+def _home(request: ResponsesRequest) -> int | None:
+    """Give where the exit tool goes: -1 for the top-level list, an item's index, None for nowhere."""
+    if request.tools:
+        return -1
+    return next(
+        (index for index, item in enumerate(request.items) if item in request.additional), None
+    )
+
+
+def _ended(
+    declared: Sequence[Tool], edits: list[Edit], left: Sequence[Tool], *, home: bool
+) -> list[Edit]:
+    if not home:
+        return edits
+    added = exit_edit(declared, EXIT_ENTRY, any_kept=bool(left))
+    return [*edits, added] if left else [added]
+
+
+class _Rules:
+    """What may stay under a standing."""
+
+    def __init__(
+        self, request: ResponsesRequest, standing: Standing, native: Declared | None
+    ) -> None:
+        self._request = request
+        self._standing = standing
+        self._native = native
+
+    def filter(self, tools: Sequence[Tool]) -> tuple[list[Edit], list[Tool]]:
+        """Filter one list, and what holds others inside; an entry of which nothing is left goes whole."""
+        edits: list[Edit] = []
+        left: list[Tool] = []
+        for tool in tools:
+            if self._stays(tool):
+                left.append(replace(tool, inner=()) if tool.label else tool)
+            elif tool.inner:
+                inside, inner = self.filter(tool.inner)
+                edits += inside if inner else []
+                left += [replace(tool, inner=tuple(inner))] if inner else []
+        return [*edits, *self._taken_out(tools, left)], left
+
+    def _stays(self, tool: Tool) -> bool:
+        if self._native is not None and tool.span == self._native.span:
+            return True
+        if self._standing.gated and is_native(tool):
+            return False
+        return may_stay(tool, self._standing)
+
+    def _taken_out(self, tools: Sequence[Tool], left: Sequence[Tool]) -> list[Edit]:
+        if tools and self._request.text(tools[0].span)[:1] == b"{":
+            return keep_edits(self._request, tools, left)
+        starts = {tool.span.start for tool in left}
+        drop = {index for index, tool in enumerate(tools) if tool.span.start not in starts}
+        return without([tool.span for tool in tools], drop)
+
+
+EXIT_ENTRY = msgspec.json.encode(
+    {
+        "type": "function",
+        "name": EXIT_TOOL,
+        "description": exit_tool.DESCRIPTION,
+        "parameters": exits.PARAMETERS,
+        "strict": False,
+    }
+)
+"""The exit tool's definition: the same bytes in every session, at the end of the list."""
+
+
+def is_native(tool: Tool) -> bool:
+    """Tell whether it is an agent's own tool of this purpose, in whatever namespace."""
+    return not exit_tool.NATIVE.isdisjoint((*tool.names, *tool.choices))
+
+
+def bridged(request: ResponsesRequest, leave: Exit | None) -> Declared | None:
+    """Give the agent's own exit tool if it stays."""
+
+    def schema(tool: Declared) -> Any:
+        return exits.inner(request.decode(tool.span), "parameters")
+
+    lists = (request.tools, *(item.tools or () for item in request.additional))
+    listed = [tool for one in lists for tool in one]
+    # In a namespace too, if a call of it then has its plain name.
+    return exits.bridged([one for tool in listed for one in (tool, *tool.inner)], leave, schema)

@@ -1,0 +1,1 @@
+"""Which session and lane a request belongs to."""

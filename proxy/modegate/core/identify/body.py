@@ -1,0 +1,101 @@
+"""What of a request's body tells one session from another: a few fields, and the first words of its user.
+
+A body is scanned and not built: a long history costs little more than its bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from modegate.core.errors import DialectName
+from modegate.core.identify.reminders import plain, plain_parts
+from modegate.core.identify.sources import body_names
+from modegate.core.policy.model import Sessions
+from modegate.core.wire.weight import REQUEST_VALUES, is_dense
+
+_HISTORY: Mapping[DialectName, str] = {
+    "chat": "messages",
+    "responses": "input",
+    "messages": "messages",
+}
+"""The field that holds a dialect's history: a list of messages or items, or the user's text alone."""
+
+_UNREADABLE = (ValueError, RecursionError)
+_DEFAULT_NAMES = body_names(Sessions())
+
+_decode = msgspec.json.decode
+_decode_top = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_history = msgspec.json.Decoder(list[msgspec.Raw] | str).decode
+
+
+@dataclass(frozen=True, slots=True)
+class BodyFields:
+    """What of a body tells one session from another."""
+
+    top: Mapping[str, Any] = field(default_factory=dict)
+    """Those top-level fields that a source names, decoded."""
+    first_user_text: str = ""
+    """The first user message's own words, see `modegate.core.identify.reminders`."""
+    unread: str = ""
+    """SHA-256 of a body that is no JSON object, or has too many values: so it is taken for no other
+    conversation. Else empty."""
+
+
+def body_fields(
+    body: bytes, names: frozenset[str] = _DEFAULT_NAMES, dialect: DialectName = "chat"
+) -> BodyFields:
+    """Read of a body what `identify` and `lane` need, and no more.
+
+    Never raises: a body may be malformed and is still passed on in the default mode. What cannot be
+    read counts as absent.
+    """
+    for read in () if is_dense(body, REQUEST_VALUES) else (_read_raw, _read_whole):
+        try:
+            return read(body, names, _HISTORY[dialect])
+        except _UNREADABLE:
+            continue
+    return BodyFields(unread=sha256(body).hexdigest())
+
+
+def _read_raw(body: bytes, names: frozenset[str], history: str) -> BodyFields:
+    """Decode little: the history is decoded as far as the first message of a user."""
+    top = _decode_top(body)
+    fields = {name: _decode(top[name]) for name in names if name in top}
+    items = _decode_history(top.get(history, b"[]"))
+    if isinstance(items, str):
+        return BodyFields(fields, _words(items))
+    return BodyFields(fields, _first_user_text(_decode(raw) for raw in items))
+
+
+def _read_whole(body: bytes, names: frozenset[str], history: str) -> BodyFields:
+    """Read what msgspec refuses and upstreams may accept, such as half a surrogate pair or a NaN."""
+    top = json.loads(body)
+    if not isinstance(top, dict):
+        raise ValueError("not a JSON object")  # noqa: TRY004 -- unreadable, like all else here
+    fields = {name: top[name] for name in names if name in top}
+    items = top.get(history)
+    if isinstance(items, str):
+        return BodyFields(fields, _words(items))
+    return BodyFields(fields, _first_user_text(items if isinstance(items, list) else []))
+
+
+def _first_user_text(items: Iterable[Any]) -> str:
+    for item in items:
+        if isinstance(item, dict) and item.get("role") == "user":
+            return _words(item.get("content"))
+    return ""
+
+
+def _words(content: Any) -> str:
+    """Give the words of a text, or of content parts; in each dialect a part that is text has `text`."""
+    if isinstance(content, str):
+        return plain(content)
+    parts = content if isinstance(content, list) else []
+    texts = (part.get("text") for part in parts if isinstance(part, dict))
+    return plain_parts(text for text in texts if isinstance(text, str))

@@ -1,0 +1,134 @@
+"""Where a request may say which session it belongs to: the list, one entry of it, and how agents write an id.
+
+A list is `sessions.identify` or `sessions.parent` of the policy, or a default; its entries are `path`,
+`header:NAME` or `body:dotted.path`. What the default names was measured on the wire; an agent that puts an id
+into other text (JSON, a prefix) has a reader here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import msgspec
+
+from modegate.core.policy.model import Sessions
+
+DEFAULT_IDENTIFY = (
+    "path",
+    "header:x-modegate-session",
+    "header:x-claude-code-session-id",
+    "header:session-id",
+    "header:x-codex-turn-metadata",
+    "header:x-session-id",
+    "header:x-session-affinity",
+    "header:x-affinity",
+    "body:metadata.user_id",
+    "body:metadata.session_id",
+    "body:metadata.sessionId",
+    "body:client_metadata.session_id",
+    "body:prompt_cache_key",
+    "body:conversation",
+    "body:conversation.id",
+)
+DEFAULT_PARENT = ("header:x-parent-session-id", "header:x-codex-parent-thread-id")
+
+GIVEN = ("path", "header:x-modegate-session")
+"""Sources that are set on purpose: what they hold must be a valid session id."""
+
+PREVIOUS = "previous_response_id"
+"""The field that names an earlier answer; read for every policy, as the last resort."""
+
+_OLD_USER_ID = re.compile(r"user_.*_session_([^_]+)\Z", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One place where an id may be."""
+
+    text: str
+    kind: Literal["path", "header", "body"]
+    name: bytes = b""
+    """Of a header, in lower case."""
+    keys: tuple[str, ...] = ()
+    """Of a body field, from the top level inwards."""
+
+    @classmethod
+    def parse(cls, text: str) -> Source:
+        """Read an entry of `sessions.identify` or `sessions.parent`.
+
+        Raises:
+            ValueError: it is none of `path`, `header:NAME` and `body:dotted.path`.
+        """
+        kind, _, name = text.partition(":")
+        if text == "path":
+            return cls(text, "path")
+        if kind == "header" and re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
+            return cls(f"header:{name.lower()}", "header", name=name.lower().encode())
+        if kind == "body" and all(keys := tuple(name.split("."))):
+            return cls(text, "body", keys=keys)
+        raise ValueError(f"{text!r} is not `path`, `header:NAME` or `body:dotted.path`")
+
+    def id_in(self, text: str) -> str | None:
+        """Give the id in what this place holds, which is mostly that itself; None if there is none."""
+        read = _READERS.get(self.text)
+        return read(text) if read else text
+
+
+@lru_cache(maxsize=64)
+def sources(entries: tuple[str, ...]) -> tuple[Source, ...]:
+    """Read a whole list; raises ValueError as `Source.parse` does."""
+    return tuple(Source.parse(entry) for entry in entries)
+
+
+def of_session(sessions: Sessions) -> tuple[Source, ...]:
+    """Give the places of a session's id, in the order in which they are looked at."""
+    return sources(sessions.identify or DEFAULT_IDENTIFY)
+
+
+def of_parent(sessions: Sessions) -> tuple[Source, ...]:
+    """Give the places of a parent's id."""
+    return sources(sessions.parent or DEFAULT_PARENT)
+
+
+def body_names(sessions: Sessions) -> frozenset[str]:
+    """Give the top-level fields of a body that have to be decoded for this policy."""
+    named = {source.keys[0] for source in of_session(sessions) + of_parent(sessions) if source.keys}
+    return frozenset(named | {PREVIOUS})
+
+
+class _WithSession(msgspec.Struct):
+    session_id: str = ""
+
+
+_decode = msgspec.json.Decoder(_WithSession).decode
+
+
+def _in_json(text: str) -> str | None:
+    """Read `session_id` of JSON text: Codex's turn metadata and, within `metadata`, Claude Code's user id."""
+    try:
+        return _decode(text).session_id or None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _of_user(text: str) -> str | None:
+    """Read Claude Code's `metadata.user_id`: JSON text, or the older `user_…_session_…`."""
+    old = _OLD_USER_ID.fullmatch(text)
+    return old[1] if old else _in_json(text)
+
+
+def _untitled(text: str) -> str:
+    """Read the id of a title writer of the OpenCode family, which names the session it works for."""
+    return text.removeprefix("title-")
+
+
+_READERS: Mapping[str, Callable[[str], str | None]] = {
+    "header:x-codex-turn-metadata": _in_json,
+    "header:x-session-id": _untitled,
+    "header:x-session-affinity": _untitled,
+    "body:metadata.user_id": _of_user,
+}

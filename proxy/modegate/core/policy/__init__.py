@@ -1,0 +1,1 @@
+"""What an operator writes: modes and their rules, upstreams and routes, and what is in force."""

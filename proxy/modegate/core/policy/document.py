@@ -1,0 +1,239 @@
+"""A value of a file with its path and line, read as what the caller wants, complaints collected.
+
+The methods of a `Place` give the value, or note a `Problem` and return None, so that one run finds
+everything that is wrong. Values are read by their spelling and not by YAML 1.1's ideas: `no` is not
+a boolean here, and not a string either, but a question to the author.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+import yaml
+
+from modegate.core.policy.problems import PolicyProblems, Problem
+from modegate.core.policy.yaml_nodes import MAX_NODES, compose, duplicates, joined, line_of
+
+MAX_VISITS = MAX_NODES
+"""Places visited; with aliases and merge keys a few lines can stand for millions, or for endless ones."""
+MAX_MERGES = 16
+"""Merge keys within merge keys; also what ends a mapping that merges itself."""
+
+_TAG = "tag:yaml.org,2002:"
+_READ_AS = {
+    "int": "a number",
+    "float": "a number",
+    "timestamp": "a date",
+    "null": "null",
+    "merge": "a merge key",
+    "value": "a special key",
+}
+_TRUE = ("yes", "true", "on")
+# Strings to PyYAML (YAML 1.1), numbers to readers of YAML 1.2; nobody should have to know.
+_NUMBER_ELSEWHERE = re.compile(r"[-+]?(\.\d+|\d+(\.\d*)?)([eE][-+]?\d+)?|0o[0-7]+|0x[0-9a-fA-F]+")
+_JSON_NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d{1,17})?([eE][-+]?\d{1,2})?", re.ASCII)
+_INTEGER = re.compile(r"0|[1-9]\d{0,17}", re.ASCII)
+_JSON_WORDS = {"true": True, "false": False, "null": None}
+
+
+@dataclass(slots=True)
+class Document:
+    """What all places of one file share."""
+
+    problems: list[Problem] = field(default_factory=list)
+    visited: int = 0
+
+    def visit(self, node: yaml.Node, path: str) -> None:
+        """Count one more place.
+
+        Raises:
+            PolicyProblems: there were too many.
+        """
+        self.visited += 1
+        if self.visited > MAX_VISITS:
+            message = f"more than {MAX_VISITS} values, with aliases and merge keys followed"
+            raise PolicyProblems([*self.problems, Problem(path, line_of(node), message)])
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One value: its node, its path, the document, and the key it stands behind if it has one."""
+
+    node: yaml.Node
+    path: str
+    document: Document
+    key: yaml.Node | None = None
+
+    def __post_init__(self) -> None:
+        """Count the visit, with its limit."""
+        self.document.visit(self.node, self.path)
+
+    def problem(self, message: str) -> None:
+        """Note what is wrong with the value."""
+        self._note(self.node, message)
+
+    def hidden_problem(self, message: str) -> None:
+        """Note what is wrong with the value, which may be a secret, without showing it."""
+        self.document.problems.append(Problem(self.path, line_of(self.node), message))
+
+    def key_problem(self, message: str) -> None:
+        """Note what is wrong with the name that the value stands behind."""
+        self._note(self.key or self.node, message)
+
+    def mapping(self, known: Collection[str] = ()) -> dict[str, Place] | None:
+        """Read a mapping, merge keys followed; with `known`, other keys are problems and left out."""
+        if not isinstance(self.node, yaml.MappingNode) or self.node.tag != _TAG + "map":
+            self.problem("must be a mapping")
+            return None
+        found: dict[str, Place] = {}
+        for name, (key, value) in self._pairs(self.node, 0).items():
+            place = Place(value, joined(self.path, key), self.document, key)
+            if known and name not in known:
+                place.key_problem(f"unknown key; {suggestion(name, known)}")
+            else:
+                found[name] = place
+        return found
+
+    def sequence(self) -> list[Place] | None:
+        """Read a list that is not empty."""
+        if not isinstance(self.node, yaml.SequenceNode) or self.node.tag != _TAG + "seq":
+            self.problem("must be a list")
+            return None
+        if not self.node.value:
+            self.problem("must not be empty")
+        return [
+            Place(item, f"{self.path}[{index}]", self.document)
+            for index, item in enumerate(self.node.value)
+        ]
+
+    def string(self) -> str | None:
+        """Read a string that says something; what YAML takes for something else is a problem."""
+        if not isinstance(self.node, yaml.ScalarNode):
+            self.problem("must be a string")
+        elif surprise := _surprise(self.node):
+            self.problem(f"must be a string but is read as {surprise}; quote it")
+        elif not self.node.value.strip():
+            self.problem("must not be empty")
+        elif not _encodes(self.node.value):
+            self.problem("is not valid Unicode")
+        else:
+            return str(self.node.value)
+        return None
+
+    def boolean(self) -> bool | None:
+        """Read `true` or `false`, in these spellings only."""
+        text = self.plain()
+        if text not in ("true", "false"):
+            self.problem("must be true or false")
+            return None
+        return text == "true"
+
+    def integer(self) -> int | None:
+        """Read a whole number, not negative, in plain decimal."""
+        text = self.plain()
+        if text is None or not _INTEGER.fullmatch(text):
+            self.problem("must be a whole number in plain decimal")
+            return None
+        return int(text)
+
+    def json_scalar(self) -> tuple[Any] | None:
+        """Read a string, or a number, boolean or null as JSON spells it; boxed, since null is a value."""
+        if not isinstance(self.node, yaml.ScalarNode):
+            self.problem("must be a string, a number, true, false or null")
+            return None
+        text, plain = str(self.node.value), self.plain()
+        if plain in _JSON_WORDS:
+            return (_JSON_WORDS[plain],)
+        if plain is not None and _JSON_NUMBER.fullmatch(plain):
+            return (int(plain) if _INTEGER.fullmatch(plain.removeprefix("-")) else float(plain),)
+        if surprise := _surprise(self.node):
+            self.problem(f"is read as {surprise}; quote it, or spell it as JSON does")
+        elif not _encodes(text):
+            self.problem("is not valid Unicode")
+        else:
+            return (text,)
+        return None
+
+    def plain(self) -> str | None:
+        """Give the text of an unquoted scalar as it is written."""
+        if isinstance(self.node, yaml.ScalarNode) and not self.node.style:
+            return str(self.node.value)
+        return None
+
+    def is_mapping(self) -> bool:
+        """Tell whether it is a mapping, where a scalar could stand too."""
+        return isinstance(self.node, yaml.MappingNode)
+
+    def _note(self, node: yaml.Node, message: str) -> None:
+        problem = Problem(self.path, line_of(node), message, _shown(node))
+        self.document.problems.append(problem)
+
+    def _pairs(self, node: yaml.MappingNode, depth: int) -> dict[str, tuple[yaml.Node, yaml.Node]]:
+        own: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+        merged: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+        for key, value in node.value:
+            if key.tag == _TAG + "merge":
+                for source in self._sources(key, value, depth):
+                    merged = {**self._pairs(source, depth + 1), **merged}
+                continue
+            name = Place(key, self.path, self.document).string()
+            if name is not None:
+                own.setdefault(name, (key, value))
+        return {**merged, **own}
+
+    def _sources(self, key: yaml.Node, value: yaml.Node, depth: int) -> Iterator[yaml.MappingNode]:
+        if depth >= MAX_MERGES:
+            problem = Problem(self.path, line_of(key), "too many merge keys within merge keys")
+            raise PolicyProblems([*self.document.problems, problem])
+        for source in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+            place = Place(source, self.path, self.document)
+            if isinstance(source, yaml.MappingNode):
+                yield source
+            else:
+                place.problem("a merge key takes a mapping, or a list of mappings")
+
+
+def read_document(text: str | bytes) -> Place:
+    """Give the root of a file; equal keys in one mapping are noted already.
+
+    Raises:
+        PolicyProblems: it is no YAML, holds nothing, or exceeds a limit.
+    """
+    root = compose(text)
+    return Place(root, "", Document(list(duplicates(root))))
+
+
+def suggestion(name: str, known: Collection[str]) -> str:
+    """Say what was probably meant, else what there is."""
+    close = get_close_matches(name, known, 1)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+
+
+def _surprise(node: yaml.ScalarNode) -> str:
+    """Name what a scalar is read as, if that is no string."""
+    kind = node.tag.removeprefix(_TAG)
+    if kind == "bool":
+        return f"the boolean {'true' if node.value.lower() in _TRUE else 'false'}"
+    if kind != "str":
+        return _READ_AS.get(kind, f"a value with the tag {node.tag!r}")
+    return (
+        "a number by YAML 1.2" if not node.style and _NUMBER_ELSEWHERE.fullmatch(node.value) else ""
+    )
+
+
+def _encodes(text: str) -> bool:
+    """Tell whether there is no lone surrogate in it, as an escape can write."""
+    return not any("\ud800" <= char <= "\udfff" for char in text)
+
+
+def _shown(node: yaml.Node) -> str:
+    if isinstance(node, yaml.MappingNode):
+        return "a mapping"
+    if isinstance(node, yaml.SequenceNode):
+        return "a list"
+    text = str(node.value)
+    return repr(text if len(text) <= 60 else text[:59] + "…")

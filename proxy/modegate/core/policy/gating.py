@@ -1,0 +1,63 @@
+"""Whether a session is held by a mode, and if not why: what lists of sessions show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from modegate.core.errors import BadSession, ModeGone, SessionUnreadable
+from modegate.core.ids import SessionId, ToolName
+from modegate.core.log.events import NO_TOOLS, RUNS_TEXT
+from modegate.core.log.fold import State
+from modegate.core.policy.in_force import stand
+from modegate.core.policy.model import Policy
+
+
+class Gating(StrEnum):
+    """How a session is held."""
+
+    ON = "on"
+    """Each call needs the release of the mode in force."""
+    DEFAULT = "default"
+    """No mode is in force, its parents' included."""
+    NO_TOOLS = "no_tools"
+    """None of its requests declares a tool, so that nothing that it does can be told from talk."""
+    TEXT = "text"
+    """Its agent runs calls that stand in plain text, and the mode lets text pass."""
+    MODE_GONE = "mode_gone"
+    """The policy no longer has the mode that is in force: every step is refused."""
+    UNREADABLE = "unreadable"
+    """Its log, or its parent's, cannot be read: every step is refused."""
+
+
+TOLD = {
+    Gating.ON: "yes",
+    Gating.DEFAULT: "no: default mode",
+    Gating.NO_TOOLS: "no: declares no tools",
+    Gating.TEXT: "no: runs calls in text",
+    Gating.MODE_GONE: "refused: the policy has no such mode",
+    Gating.UNREADABLE: "refused: its log cannot be read",
+}
+"""For people."""
+
+
+def left_out(state: State) -> list[ToolName]:
+    """Give the tools that the mode allows and that were not sent to some lane's model all the same."""
+    return sorted({name for header in state.lanes.values() for name in header.left_out})
+
+
+def gating(policy: Policy, chain: Sequence[tuple[SessionId, State]]) -> Gating:
+    """Tell how a session is held; `chain` is the session, then its parents (see `in_force.stand`)."""
+    try:
+        standing = stand(policy, chain)
+    except ModeGone:
+        return Gating.MODE_GONE
+    except (SessionUnreadable, BadSession):
+        return Gating.UNREADABLE
+    if not standing.gated:
+        return Gating.DEFAULT
+    marks = {header.ungated for header in standing.state.lanes.values()}
+    if RUNS_TEXT in marks:
+        return Gating.TEXT
+    # Title writers declare none beside a main loop that does.
+    return Gating.NO_TOOLS if marks == {NO_TOOLS} else Gating.ON

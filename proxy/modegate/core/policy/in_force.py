@@ -1,0 +1,180 @@
+"""What a session stands under during one step: its own mode and those of the sessions it was started from.
+
+A call needs the release of every mode in force, and the strictest verdict wins. A child follows its
+parent until a person sets the child's own mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from modegate.core.errors import BadSession, ModeGone, SessionUnreadable
+from modegate.core.ids import DEFAULT_MODE, ModeId, Seq, SessionId, ToolName
+from modegate.core.log.fold import State
+from modegate.core.policy import model as rules
+from modegate.core.policy.model import Effect, Judgement, Mode, Policy, ToolCall, Verdict
+
+MAX_CHAIN = 8
+"""Sessions in a chain of parents; agents measured nest five deep."""
+
+DAY_MS = 24 * 60 * 60 * 1000
+
+STRICTNESS = {Verdict.RELEASE: 0, Verdict.ASK: 1, Verdict.ANSWER: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Force:
+    """One mode in force, the session it was set on, and where in that session's log."""
+
+    mode: Mode
+    session: SessionId
+    seq: Seq
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """All that a step is assembled and judged under."""
+
+    state: State
+    """Of the session itself."""
+    forces: tuple[Force, ...]
+    """The session's own first, then its parent's, and so on; empty in the default mode."""
+    policy: Policy
+    sessions: tuple[SessionId, ...] = ()
+    """Every session whose log counts: its own first, then its parent's, and so on."""
+
+    @property
+    def gated(self) -> bool:
+        """Whether any mode is in force."""
+        return bool(self.forces)
+
+    @property
+    def label(self) -> str:
+        """The modes in force as people see them: `plan`, or `plan+review`."""
+        return "+".join(mode.id for mode in self._modes()) or DEFAULT_MODE
+
+    @property
+    def section(self) -> str:
+        """The text that the model is given: of every mode in force, each once."""
+        return "\n\n".join(dict.fromkeys(m.section for m in self._modes() if m.section))
+
+    @property
+    def section_in(self) -> Literal["instructions", "input"]:
+        """Where the section goes in a Responses request: `input` if any mode in force says so."""
+        return "input" if any(m.section_in == "input" for m in self._modes()) else "instructions"
+
+    def judge(self, call: ToolCall) -> tuple[Judgement, Force | None]:
+        """Give the strictest verdict on a call, and the force it came from; None in the default mode."""
+        decided = Judgement(Verdict.RELEASE, "no rule", "no mode is in force")
+        decider: Force | None = None
+        for force in self.forces:
+            judgement = rules.judge(force.mode, call)
+            if decider is None or _stricter(judgement, decided):
+                decided, decider = judgement, force
+        return decided, decider
+
+    def may_offer(self, name: ToolName) -> bool:
+        """Tell whether a tool of this name may be shown to the model."""
+        return all(rules.may_offer(force.mode, name) for force in self.forces)
+
+    def may_run(self, name: ToolName) -> bool:
+        """Tell whether calls of this name may run that nobody judges: those that the provider runs itself.
+
+        Such a call can wait for no person, and its arguments are not seen before it has run.
+        """
+        call = ToolCall(name, None)
+        verdicts = (rules.judge(force.mode, call).verdict for force in self.forces)
+        return all(verdict is Verdict.RELEASE for verdict in verdicts)
+
+    def _modes(self) -> Iterable[Mode]:
+        """Give what the modes say: of one that the policy changed within the step, the newest words."""
+        return {force.mode.id: force.mode for force in self.forces}.values()
+
+
+def stand(policy: Policy, chain: Sequence[tuple[SessionId, State]]) -> Standing:
+    """Find what a session stands under.
+
+    Args:
+        policy: the policy of this step.
+        chain: the session, then its parent, its parent's parent, and so on; never empty.
+
+    Raises:
+        BadSession: the chain is longer than `MAX_CHAIN`, or runs in a circle.
+        SessionUnreadable: the log of a session that counts cannot be read.
+        ModeGone: the policy no longer has a mode that is in force.
+    """
+    ids = [session for session, _ in chain]
+    if len(ids) > MAX_CHAIN or len(set(ids)) < len(ids):
+        raise BadSession(
+            f"session {ids[0]!r} has a chain of parents that is longer than {MAX_CHAIN} or runs in a circle: "
+            + " < ".join(ids[: MAX_CHAIN + 1])
+        )
+    return Standing(chain[0][1], tuple(_forces(policy, chain)), policy, tuple(ids))
+
+
+def _forces(policy: Policy, chain: Sequence[tuple[SessionId, State]]) -> Iterator[Force]:
+    for session, state in chain:
+        if state.unreadable is not None:
+            raise SessionUnreadable(
+                f"the log of session {session!r} is unreadable: {state.unreadable}"
+            )
+        if state.mode != DEFAULT_MODE:
+            yield Force(_mode(policy, session, state.mode), session, state.mode_seq)
+        if state.set_by_person:
+            return
+
+
+def _mode(policy: Policy, session: SessionId, mode: ModeId) -> Mode:
+    if mode not in policy.modes:
+        raise ModeGone(
+            f"session {session!r} is in mode {mode!r}, which the policy no longer has; "
+            f"set another with: modegate mode {session} NAME"
+        )
+    return policy.modes[mode]
+
+
+def _stricter(one: Judgement, other: Judgement) -> bool:
+    return STRICTNESS[one.verdict] > STRICTNESS[other.verdict]
+
+
+def tightest(policy: Policy, candidates: Iterable[ModeId]) -> ModeId:
+    """Give the mode that lets least through: with the fewest rules that allow or ask; else `default`.
+
+    A mode that the policy no longer has lets nothing through. Among equals the first by name.
+    """
+    modes = set(candidates) - {DEFAULT_MODE}
+    return min(modes, key=lambda mode: (_openings(policy, mode), mode), default=DEFAULT_MODE)
+
+
+def _openings(policy: Policy, mode: ModeId) -> int:
+    known = policy.modes.get(mode)
+    return sum(rule.effect is not Effect.DENY for rule in known.rules) if known else -1
+
+
+def derived_start(policy: Policy, kin: Iterable[State], now_ms: int) -> ModeId:
+    """Give the mode in which a derived session begins that was not seen before.
+
+    An agent that compacts its history gets another derived id, which must be no way out of a mode.
+
+    Args:
+        policy: the policy now; modes that were left and have gone from it do not count.
+        kin: the derived sessions of the same tenant and `user-agent`.
+        now_ms: milliseconds since the epoch.
+    """
+    candidates: list[ModeId] = []
+    for state in kin:
+        candidates.append(state.mode)
+        candidates += (
+            mode
+            for mode, left_at in state.left.items()
+            if left_at >= now_ms - DAY_MS and mode in policy.modes
+        )
+    return tightest(policy, candidates)
+
+
+def combine(first: Standing, second: Standing) -> Standing:
+    """Give a standing that needs the release of both: nothing gets looser within a step (L8)."""
+    more = tuple(force for force in second.forces if force not in first.forces)
+    return replace(second, forces=(*first.forces, *more))

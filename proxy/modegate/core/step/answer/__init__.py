@@ -1,0 +1,1 @@
+"""An answer on its way to the client: calls gathered, judged, held and released."""

@@ -1,0 +1,180 @@
+"""A request that the upstream refuses for what modegate changed in it: asked once more, in another form.
+
+What a refusal says chooses between forms of our own, and nothing else. Sent again is only what was answered
+by a refusal that was read whole, and in each form once:
+
+1. in the way in which an API lets itself be asked, where a dialect knows such a refusal (`Mends`);
+2. with all that was said, where it only goes on from an answer that the provider says it keeps;
+3. with what the model thought in turns that modegate puts in, or without, where the refusal speaks of that;
+4. with an empty text in turns that only call, or with none, where it speaks of that;
+5. without the sentences that tell of mode changes;
+6. without all that was put back, so that no session is stuck with what it never sent.
+
+Mode, tools and section are the same in all. Every other refusal is the client's to see, as it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Protocol, runtime_checkable
+
+from modegate.core.errors import ModegateError, TooLarge
+from modegate.core.step.answer.rejection import Complaint
+from modegate.core.step.dialect import Dialect
+from modegate.core.step.effects import Append, CallUpstream, Effect, Learned
+from modegate.core.step.request.hop_requests import Asking
+from modegate.core.step.request.request_form import Form, speaks_of_text, speaks_of_thoughts, wants
+from modegate.core.wire.content_encoding import BadEncoding, UnknownEncoding
+
+MENDABLE = frozenset({400, 404, 413, 422})
+"""Refusals of what a request holds: malformed, what it refers to is not there, too long, a field unknown."""
+MAX_MENDED = 64 * 1024
+"""Bytes of a refusal that is known; a longer one is none of those."""
+
+Make = Callable[[], list[Effect]]
+"""Gives what sends a hop's request, as it is to be by now; the request is the last of it."""
+
+
+@runtime_checkable
+class Mends(Protocol):
+    """A dialect whose upstream may refuse what a mode changes."""
+
+    def mend(self, call: CallUpstream, complaint: bytes) -> CallUpstream | None:
+        """Give the request to send instead; None where this is no such refusal."""
+        ...
+
+
+class Mending:
+    """What one step knows of such refusals."""
+
+    def __init__(self, dialect: Dialect, asking: Asking) -> None:
+        """Begin."""
+        self._dialect = dialect if isinstance(dialect, Mends) else None
+        self._asking = asking
+        self._sent: CallUpstream | None = None
+        """The request that is not answered yet."""
+        self._make: Make = list
+        self._forms: Iterator[Form] = iter(())
+        """The forms that are left for it."""
+        self._text = b""
+        """What was said of it last."""
+        self._known = b""
+        """The refusal that the dialect mended: later hops are asked in the other way at once."""
+        self._first = Form()
+        """In which form the hop was asked at first."""
+
+    def sending(self, make: Make) -> list[Effect]:
+        """Send a hop, in the form that the upstream takes as far as that is known."""
+        self._make = make
+        self._first = self._asking.form
+        self._forms = self._others()
+        *before, call = make()
+        return [*before, self._send(call)]
+
+    def let_go(self) -> None:
+        """Refer back to nothing: what makes a request refers to the step, and its forms to this."""
+        self._make, self._forms = list, iter(())
+
+    def _send(self, call: Effect) -> CallUpstream:
+        if not isinstance(call, CallUpstream):
+            raise TypeError("a request is sent last")
+        if self._dialect is not None and self._known:
+            call = self._dialect.mend(call, self._known) or call
+        self._sent = call
+        return call
+
+    def may_mend(self, status: int) -> bool:
+        """Tell whether an error may be a refusal after which the hop is asked again."""
+        mends = self._dialect is not None and not self._known
+        return status in MENDABLE and self._sent is not None and (mends or self._asking.puts_in)
+
+    def mended(self, complaint: Complaint) -> CallUpstream | None:
+        """Give what to send instead, now that an error is whole; None where it is the client's to see."""
+        if self._sent is None or not self.may_mend(complaint.status):
+            return None
+        if len(complaint.body) > MAX_MENDED:
+            return None
+        try:
+            self._text = complaint.text()
+        except (BadEncoding, UnknownEncoding, TooLarge):
+            return None
+        if self._dialect is not None and not self._known:
+            call = self._dialect.mend(self._sent, self._text)
+            if call is not None:
+                self._known = self._text
+                self._sent = call
+                return call
+        return next((call for form in self._forms if (call := self._in(form))), None)
+
+    def _in(self, form: Form) -> CallUpstream | None:
+        """Give the hop's request in a form; None where that is the one which was refused."""
+        if self._sent is None:
+            return None
+        try:
+            self._asking.reform(form)
+            call = self._made()
+        except ModegateError:
+            return None
+        if call.body == self._sent.body:
+            return None
+        self._sent = call
+        return call
+
+    def _made(self) -> CallUpstream:
+        sent = self._sent
+        call = self._send(self._make()[-1])
+        self._sent = sent
+        return call
+
+    def _others(self) -> Iterator[Form]:
+        """Give the forms that are left, each once it is known how the one before was refused."""
+        asking, form = self._asking, self._first
+        if asking.chains:
+            yield (form := replace(form, chained=False))
+        start = form
+        if speaks_of_thoughts(self._text):
+            thoughts = self._other_thoughts(form)
+            yield (form := _with(form, thoughts=thoughts))
+            if speaks_of_thoughts(self._text):
+                form = start
+        if speaks_of_text(self._text):
+            yield (form := self._other_text(form))
+        if asking.later:
+            return  # What was put back was taken with the first hop.
+        if asking.tells:
+            yield (form := replace(form, notices=False))
+        if asking.restores:
+            yield replace(form, notices=False, withheld=False)
+
+    def _other_thoughts(self, form: Form) -> bool:
+        if form.manner.thoughts is not None:
+            return not form.manner.thoughts
+        other = wants(self._text)
+        if self._sent is None:
+            return other
+        self._asking.reform(_with(form, thoughts=other))
+        return other if self._made().body != self._sent.body else not other
+
+    def _other_text(self, form: Form) -> Form:
+        """Give the form in which a turn that only calls has the other text."""
+        other = _with(form, empty=not form.manner.empty)
+        if form.manner.empty is not None or self._sent is None:
+            return other
+        self._asking.reform(other)
+        return other if self._made().body != self._sent.body else _with(form, empty=False)
+
+    def settled(self) -> list[Effect]:
+        """Log and remember, now that the upstream has taken the request, in which form it has."""
+        form, first = self._asking.form, self._first
+        self._sent = None
+        told: list[Effect] = []
+        if form.manner != first.manner:
+            told.append(Learned(self._asking.model, form.manner))
+        if form.notices is not first.notices or form.withheld is not first.withheld:
+            told.append(Append((self._asking.left_out(),)))
+        return told
+
+
+def _with(form: Form, **manner: bool | None) -> Form:
+    return replace(form, manner=replace(form.manner, **manner))

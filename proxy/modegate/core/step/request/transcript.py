@@ -1,0 +1,205 @@
+"""Withheld exchanges: recorded when a step ends, found again in the history the agent sends next.
+
+The anchor is a pair of keys: of the item in front of the answer and of the answer as the client got
+it. A history that was edited or compacted there no longer matches, and then nothing is put in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import msgspec
+
+from modegate.core.ids import StepId
+from modegate.core.log.events import Segment, TurnWithheld, WithheldHop
+from modegate.core.step.answer.calls import digest, other_id
+from modegate.core.step.dialect import ChoiceRead, Item
+from modegate.core.wire.json_spans import (
+    Edit,
+    Member,
+    Span,
+    apply,
+    elements,
+    members,
+    quote,
+    without_lone_surrogates,
+)
+
+MAX_BLOB = 256 * 1024
+"""Bytes kept of one hop. A larger one is not stored, and then nothing of its answer is put back."""
+
+
+@dataclass(slots=True)
+class Recording:
+    """The hops of one choice, until its answer is complete."""
+
+    hops: list[WithheldHop] = field(default_factory=list)
+    blobs: dict[str, bytes] = field(default_factory=dict)
+
+    def add(self, step: StepId, choice: ChoiceRead, blob: bytes) -> None:
+        """Note one hop; an empty blob is one of which nothing was withheld."""
+        ref = f"{step}-{digest(blob)}" if blob else ""
+        if ref and len(blob) <= MAX_BLOB:
+            self.blobs[ref] = blob
+        self.hops.append(WithheldHop(tuple(choice.segments()), ref))
+
+    def event(
+        self, step: StepId, place: tuple[str, int], answer: str, model: str = ""
+    ) -> TurnWithheld:
+        """Give the event for the whole answer."""
+        before, at = place
+        return TurnWithheld(step, before, answer, tuple(self.hops), at, model)
+
+
+def match(items: Sequence[Item], withheld: Sequence[TurnWithheld]) -> dict[int, TurnWithheld]:
+    """Find the answers to which something belongs, the newest turn first.
+
+    Of several places the one where the answer stood at first, so that it stays there while the history
+    grows; else the last.
+    """
+    places: dict[tuple[str, str], list[int]] = {}
+    for index, item in enumerate(items):
+        if item.answer:
+            before = items[index - 1].key if index else ""
+            places.setdefault((before, item.key), []).append(index)
+    found: dict[int, TurnWithheld] = {}
+    moved: list[TurnWithheld] = []
+    for turn in reversed(withheld):
+        at = places.get((turn.before, turn.answer), [])
+        if turn.at in at:
+            at.remove(turn.at)
+            found[turn.at] = turn
+        elif at:
+            moved.append(turn)
+    for turn in moved:
+        at = places[turn.before, turn.answer]
+        if at:
+            found[at.pop()] = turn
+    return found
+
+
+def notes(items: Sequence[Item], found: Mapping[int, TurnWithheld]) -> dict[int, list[str]]:
+    """Find where what is noted of answers stands: in the item behind each, which are its first results."""
+    placed: dict[int, list[str]] = {}
+    for index, turn in found.items():
+        behind = (at for at in range(index + 1, len(items)) if not items[at].answer)
+        if turn.note and (at := next(behind, None)) is not None:
+            placed.setdefault(at, []).append(turn.note)
+    return placed
+
+
+def refs(found: Mapping[int, TurnWithheld]) -> tuple[str, ...]:
+    """Give the stored bodies that these turns need."""
+    return tuple(
+        dict.fromkeys(hop.blob for turn in found.values() for hop in turn.hops if hop.blob)
+    )
+
+
+Found = dict[int, tuple[list[tuple[Segment, ...]], list[bytes]]]
+
+Lost = Mapping[int, Sequence[WithheldHop]]
+"""By index, the hops of turns of which a stored body is gone, so that nothing is put back."""
+
+
+def lost(found: Mapping[int, TurnWithheld], ready: Mapping[int, object]) -> Lost:
+    """Give the turns that were found and cannot be put back."""
+    return {
+        index: turn.hops
+        for index, turn in found.items()
+        if index not in ready and any(hop.blob for hop in turn.hops)
+    }
+
+
+@runtime_checkable
+class Forgets(Protocol):
+    """A dialect whose API takes no reasoning of which the call that it led to is gone."""
+
+    def forget(
+        self, request: Any, found: Found, notices: Mapping[int, Sequence[str]], lost: Lost
+    ) -> bytes:
+        """Put back what there is, and take out reasoning that nothing follows any more."""
+        ...
+
+
+@runtime_checkable
+class Binds(Protocol):
+    """A dialect whose stored bodies hold what only the model takes back that said it."""
+
+    def unbound(self, blob: bytes) -> bytes:
+        """Give a stored body as another model takes it."""
+        ...
+
+
+def unbound(dialect: object, ready: Found, turns: Mapping[int, TurnWithheld], model: str) -> Found:
+    """Give what can be put back for a model: of others without what is theirs alone."""
+    if not isinstance(dialect, Binds):
+        return ready
+    others = {at for at, turn in turns.items() if turn.model not in ("", model)}
+    return {
+        at: (hops, [dialect.unbound(one) for one in bodies] if at in others else bodies)
+        for at, (hops, bodies) in ready.items()
+    }
+
+
+def complete(
+    found: Mapping[int, TurnWithheld], blobs: Mapping[str, bytes], taken: Set[str] = frozenset()
+) -> Found:
+    """Give what can be put back: turns of which every stored body is still there.
+
+    `taken` are ids of the client's own calls, which no withheld call may bear beside them.
+    """
+    ready: Found = {}
+    for index, turn in found.items():
+        needed = [hop.blob for hop in turn.hops if hop.blob]
+        if needed and all(ref in blobs for ref in needed):
+            bodies = [_apart(blobs[ref], ref, taken) for ref in needed]
+            ready[index] = ([hop.segments for hop in turn.hops], bodies)
+    return ready
+
+
+def _apart(blob: bytes, ref: str, taken: Set[str]) -> bytes:
+    """Give withheld calls other ids where the client got a call of the same one later (S5).
+
+    The provider would refuse this request and each later one. Only ids are touched, of calls and of our
+    answers to them, and the same body gets the same ids each time.
+    """
+    if not taken:
+        return blob
+    edits = [
+        Edit(*span, quote(other_id(name, digest(ref + name))))
+        for span in _ids(without_lone_surrogates(blob))
+        if (name := _name(blob[span.start : span.end])) in taken
+    ]
+    return apply(blob, edits)
+
+
+_IDS = frozenset({"id", "call_id", "tool_call_id", "tool_use_id", "approval_request_id"})
+"""Where a call, or an answer to one, has its id."""
+
+
+def _ids(blob: bytes) -> Iterator[Span]:
+    """Give where the ids of calls and of answers stand in a stored body."""
+    for member in members(blob):
+        for one in _list(blob, member.value):
+            # A call stands behind its place; a turn is messages, of which one holds calls.
+            *_, holder = (one, *_list(blob, one))
+            for inner in _object(blob, holder):
+                if inner.key in _IDS:
+                    yield inner.value
+                elif inner.key == "tool_calls":
+                    calls = _list(blob, inner.value)
+                    yield from (m.value for c in calls for m in members(blob, c) if m.key in _IDS)
+
+
+def _list(blob: bytes, span: Span) -> list[Span]:
+    return elements(blob, span) if blob[span.start : span.start + 1] == b"[" else []
+
+
+def _object(blob: bytes, span: Span) -> list[Member]:
+    return members(blob, span) if blob[span.start : span.start + 1] == b"{" else []
+
+
+def _name(value: bytes) -> Any:
+    return msgspec.json.decode(without_lone_surrogates(value))

@@ -1,0 +1,132 @@
+"""Stored answers, fetched later: in a mode only those of the session itself, and never what was refused.
+
+An answer is asked for under the id that the client knows; what the provider is asked for is the last hop's,
+and what comes back bears the client's id again.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
+
+from modegate.core.errors import EndpointNotGated
+from modegate.core.ids import StepId
+from modegate.core.log.events import AnswerMapped
+from modegate.core.policy.in_force import Standing
+from modegate.core.step.answer.gate import Gate, Offer
+from modegate.core.step.dialect import Dialect
+from modegate.core.step.stored_answers import known
+from modegate.core.step.text_calls.gate import TextGate
+from modegate.core.step.text_calls.shapes import TextCalls
+
+_PATH = re.compile(rb"(?P<base>.*/responses/)(?P<id>[A-Za-z0-9_-]+)(?P<rest>/[a-z_]+)?/?")
+_WHOLE = frozenset({b"", b"stream=false"})
+"""Queries that leave the answer one body; `include` adds to it and is taken too."""
+
+_IDS = ("call_id", "id", "approval_request_id")
+"""Where a result says which call it is of."""
+
+
+class Fetched(Protocol):
+    """A dialect's stored answer."""
+
+    @property
+    def calls(self) -> list[Any]:
+        """Its calls, as the gate reads them."""
+        ...
+
+    def write(self, name: str, refused: frozenset[str], own: frozenset[str]) -> bytes:
+        """Give it under this id, without the calls that were not released, and results of refused ones.
+
+        `own` are all ids of the answer, which it does not go on from: those of its hops are our matter.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """What is asked of the provider, and how its answer is looked at."""
+
+    path: bytes
+    """With the id of the last hop."""
+    name: str
+    """The id that the client knows."""
+    mapped: AnswerMapped
+    asked: bool = False
+    """It is for what the answer was given to: the request's items."""
+
+
+def name_of(path: bytes) -> str:
+    """Give the id of the answer that a path names; empty for none."""
+    match = _PATH.fullmatch(path)
+    return match["id"].decode() if match else ""
+
+
+def plan(path: bytes, query: bytes, standing: Standing) -> Fetch | None:
+    """Find what a request is for; None where it may pass as it is.
+
+    Raises:
+        EndpointNotGated: in a mode, an answer that is not known to be this session's; or a form of an
+            answer that cannot be looked at.
+    """
+    match = _PATH.fullmatch(path)
+    name = name_of(path)
+    mapped = known(name, standing.state)
+    if match is None or mapped is None:
+        if not standing.gated:
+            return None
+        raise EndpointNotGated(
+            f"in mode {standing.label!r} only answers can be fetched that were given to this session in a "
+            "mode"
+        )
+    streamed = any(part.startswith((b"stream", b"starting")) for part in _parts(query))
+    if streamed:
+        raise EndpointNotGated(
+            "of an answer that was given in a mode, no stream can be fetched; fetch it whole"
+        )
+    if match["rest"] == b"/input_items":
+        # What the client asked stands at the hop that it knows: the others were asked by modegate.
+        return Fetch(path, name, mapped, asked=True)
+    rest = path[match.end("id") :]
+    return Fetch(match["base"] + mapped.last.encode() + rest, name, mapped)
+
+
+def _parts(query: bytes) -> list[bytes]:
+    return [part for part in query.lower().split(b"&") if part not in _WHOLE]
+
+
+def reworded(step: StepId, body: bytes, dialect: Dialect, standing: Standing) -> bytes:
+    """Give a stored answer without calls in its plain text, where a mode says that those are refused.
+
+    Which agent asks is not known here, so that nothing else counts.
+
+    Raises:
+        AnswerUnreadable: it cannot be read with no doubt left.
+    """
+    if all(force.mode.text_calls != "refuse" for force in standing.forces):
+        return body
+    texts = TextGate(dialect, TextCalls(frozenset()), {}, len(body))
+    texts.whole(body)
+    calls = texts.to_judge()
+    Gate(step, frozenset()).judge(calls, Offer(standing, (), frozenset()), standing)
+    for call in calls:
+        call.released = bool(call.released)
+    return texts.body()
+
+
+def judge(step: StepId, fetched: Fetched, fetch: Fetch, standing: Standing) -> bytes:
+    """Give a stored answer without what the mode in force does not allow, and what was refused."""
+    offer = Offer(standing, (), frozenset())
+    calls = fetched.calls
+    Gate(step, frozenset()).judge(calls, offer, standing)
+    owed = [msgspec.json.decode(o) for m in standing.state.mapped.values() for o in m.owed]
+    refused = frozenset(str(one[key]) for one in owed for key in _IDS if key in one)
+    for call in calls:
+        # Nobody is asked about what was decided long ago.
+        call.released = bool(call.released) and call.id not in refused
+    mapped = fetch.mapped
+    own = frozenset((mapped.client, mapped.last, *mapped.hops))
+    return fetched.write(fetch.name, refused, own)

@@ -1,0 +1,1 @@
+"""Bytes as they travel: headers, bodies, event streams, JSON text and where its parts stand."""

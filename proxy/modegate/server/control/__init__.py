@@ -1,0 +1,1 @@
+"""The control API: what people do about sessions, modes and questions."""

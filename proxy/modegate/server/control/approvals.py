@@ -1,0 +1,272 @@
+"""The control API's questions to people: what is open, its answer, and who was shown it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
+from contextlib import aclosing, suppress
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+from anyio import move_on_after
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from modegate.core.errors import BadRequest, ModegateError, NotOpen
+from modegate.core.ids import ModeId, SessionKey, Tenant
+from modegate.core.levels import Level, to_answer
+from modegate.core.log.approvals import MAX_COMMENT, Approval
+from modegate.core.log.events import Option
+from modegate.server.access import problem
+from modegate.server.clock import Clock
+from modegate.server.control.follow import Follower
+from modegate.server.control.http import (
+    SSE_HEADERS,
+    body_of,
+    error_of,
+    need,
+    person_of,
+    tenant_of,
+    wants_stream,
+)
+from modegate.server.log.protocol import EventLog
+from modegate.server.proxy.approvals import Approvals, Pending
+
+KEEP_ALIVE_S = 8.0
+"""Silence after which a stream says that it is there; clients and proxies bear 10 s."""
+
+MAX_VIA = 64
+"""Characters of a client's kind, and of its name."""
+
+LEAVE_S = 5.0
+"""How long noting that a client has left may take."""
+
+T = TypeVar("T")
+
+
+class _Modes(Protocol):
+    @property
+    def modes(self) -> Collection[ModeId]: ...
+
+
+class _Policies(Protocol):
+    @property
+    def current(self) -> _Modes: ...
+
+
+class _Answer(msgspec.Struct, forbid_unknown_fields=True):
+    option: str
+    comment: str = ""
+
+
+class _Delivered(msgspec.Struct, forbid_unknown_fields=True):
+    via: str
+    client: str = ""
+
+
+class _Left(msgspec.Struct, forbid_unknown_fields=True):
+    client: str
+
+
+_decode_answer = msgspec.json.Decoder(_Answer).decode
+_decode_delivered = msgspec.json.Decoder(_Delivered).decode
+_decode_left = msgspec.json.Decoder(_Left).decode
+
+
+class ApprovalRoutes:
+    """The handlers below `/control/v1/approvals`."""
+
+    def __init__(
+        self, approvals: Approvals, log: EventLog, policies: _Policies, clock: Clock
+    ) -> None:
+        """Keep what the handlers ask."""
+        self._approvals = approvals
+        self._log = log
+        self._policies = policies
+        self._clock = clock
+        self._closing = False
+
+    def routes(self) -> list[Route]:
+        """Give the routes."""
+        one = "/v1/approvals/{approval}"
+        return [
+            Route("/v1/approvals", self.approvals),
+            Route(one, self.answer, methods=["POST"]),
+            Route(f"{one}/delivered", self.delivered, methods=["POST"]),
+            Route(f"{one}/left", self.left, methods=["POST"]),
+        ]
+
+    def close(self) -> None:
+        """End every stream within about a second."""
+        self._closing = True
+
+    async def of(self, key: SessionKey) -> list[dict[str, Any]]:
+        """Show what is open in one session."""
+        return [shown(one) for one in await self._approvals.of(key)]
+
+    async def approvals(self, request: Request) -> Response:
+        """List what is open, or what was settled, the oldest first, or follow it as server-sent events.
+
+        A follower with a name (`client`) is there as long as its stream is.
+        """
+        tenant = tenant_of(request)
+        if wants_stream(request):
+            client = _name(request.query_params.get("client", ""), "client")
+            follower = Follower(self._approvals, self._log, self._clock, tenant)
+            return StreamingResponse(
+                self._attended(self._stream(follower), tenant, client),
+                media_type="text/event-stream",
+                headers=SSE_HEADERS,
+            )
+        settled = request.query_params.get("settled") == "true"
+        asked = self._approvals.settled_ones if settled else self._approvals.open_ones
+        found = await asked(tenant)
+        return JSONResponse({"approvals": [shown(one) for one in found]})
+
+    async def answer(self, request: Request) -> Response:
+        """Settle a question; the first answer in the log wins, and others are told so."""
+        key, name = await self._asked(request)
+        need(request, Level.TIGHTEN, "answering")
+        given = _read(_decode_answer, await body_of(request), '{"option": ID, "comment"?: TEXT}')
+        if len(given.comment) > MAX_COMMENT:
+            raise BadRequest(f"comment: must have {MAX_COMMENT} characters at most")
+        for option in await self._offered(key, name):
+            if option.id == given.option:
+                need(request, to_answer(option.kind), f"answering {option.id!r}")
+        try:
+            settled = await self._approvals.answer(
+                key,
+                name,
+                given.option,
+                comment=given.comment,
+                by=person_of(request),
+                modes=self._policies.current.modes,
+            )
+        except NotOpen as error:
+            return problem(error.status, error.code, str(error), **await self._how(key, name))
+        body = {"id": name, "session": key.session, **_ending(settled), "waited": settled.waited}
+        if settled.to is not None:
+            body["mode"] = settled.to
+        return JSONResponse(body)
+
+    async def delivered(self, request: Request) -> Response:
+        """Note that somebody was shown the question, so that its step waits for them."""
+        key, name = await self._asked(request)
+        # Who could not even reject it is nobody that a step should wait for.
+        need(request, Level.TIGHTEN, "being shown a question")
+        shape = '{"via": NAME, "client"?: ID}'
+        given = _read(_decode_delivered, await body_of(request), shape)
+        if not given.via:
+            raise BadRequest(f"via: must have 1 to {MAX_VIA} characters")
+        via, client = _name(given.via, "via"), _name(given.client, "client")
+        found = await self._approvals.delivered(key, name, via, client)
+        return JSONResponse({"id": name, "session": key.session, "status": found.status})
+
+    async def left(self, request: Request) -> Response:
+        """Note that a client shows the question no longer, so that its step does not wait for it."""
+        key, name = await self._asked(request)
+        need(request, Level.TIGHTEN, "leaving a question")
+        given = _read(_decode_left, await body_of(request), '{"client": ID}')
+        await self._approvals.left(key, name, _name(given.client, "client"))
+        status = (await self._approvals.look(key, name)).status
+        return JSONResponse({"id": name, "session": key.session, "status": status})
+
+    async def _asked(self, request: Request) -> tuple[SessionKey, str]:
+        tenant, name = tenant_of(request), str(request.path_params["approval"])
+        key = await self._approvals.find(tenant, name)
+        if key is None:
+            raise HTTPException(404, f"no approval {name[:80]!r} of tenant {tenant!r}")
+        return key, name
+
+    async def _offered(self, key: SessionKey, name: str) -> tuple[Option, ...]:
+        """Give a question's options; none of one that was forgotten."""
+        try:
+            return (await self._approvals.look(key, name)).asked.options
+        except NotOpen:
+            return ()
+
+    async def _how(self, key: SessionKey, name: str) -> dict[str, Any]:
+        """Give how a question was settled; nothing of one that was forgotten."""
+        try:
+            return _ending(await self._approvals.look(key, name))
+        except NotOpen:
+            return {}
+
+    async def _attended(
+        self, stream: AsyncGenerator[bytes], tenant: Tenant, client: str
+    ) -> AsyncIterator[bytes]:
+        """Give a stream; when it ends, its client shows nothing any more."""
+        try:
+            async with aclosing(stream):
+                async for piece in stream:
+                    yield piece
+        finally:
+            if client:
+                with move_on_after(LEAVE_S, shield=True), suppress(ModegateError):
+                    await self._approvals.all_left(tenant, client)
+
+    async def _stream(self, follower: Follower) -> AsyncGenerator[bytes]:
+        sent_at = self._clock.monotonic()
+        try:
+            async with aclosing(follower.follow()) as changes:
+                async for news in changes:
+                    for one in news:
+                        yield b"data: %b\n\n" % msgspec.json.encode(shown(one))
+                    if self._closing:
+                        return
+                    silence = self._clock.monotonic() - sent_at
+                    if not news and silence >= KEEP_ALIVE_S:
+                        yield b": still here\n\n"
+                    if news or silence >= KEEP_ALIVE_S:
+                        sent_at = self._clock.monotonic()
+        except ModegateError as error:
+            yield (
+                b"event: error\ndata: " + msgspec.json.encode({"error": error_of(error)}) + b"\n\n"
+            )
+
+
+def shown(pending: Pending) -> dict[str, Any]:
+    """Give a question as people's tools see it; a settled one has no text any more."""
+    approval, asked = pending.approval, pending.approval.asked
+    return {
+        "id": asked.id,
+        "session": pending.key.session,
+        "tenant": pending.key.tenant,
+        "open": approval.open,
+        **_ending(approval),
+        "tool": asked.tool,
+        "purpose": asked.purpose,
+        "text": asked.text,
+        "options": [
+            {"id": option.id, "label": option.label, "kind": option.kind}
+            | ({"mode": option.to} if option.to is not None else {})
+            for option in asked.options
+        ],
+        "askedAt": approval.asked_at,
+        "expires": approval.ends,
+    }
+
+
+def _ending(approval: Approval) -> dict[str, Any]:
+    """Give the status, and what is known of how it came about."""
+    known = {
+        "option": approval.option,
+        "by": approval.by,
+        "comment": approval.comment,
+        "why": approval.why,
+    }
+    return {"status": approval.status, **{name: value for name, value in known.items() if value}}
+
+
+def _name(given: str, what: str) -> str:
+    if len(given) > MAX_VIA:
+        raise BadRequest(f"{what}: must have {MAX_VIA} characters at most")
+    return given
+
+
+def _read(decode: Callable[[bytes], T], body: bytes, shape: str) -> T:
+    try:
+        return decode(body)
+    except msgspec.MsgspecError as error:
+        raise BadRequest(f"the body must be {shape}: {error}") from error

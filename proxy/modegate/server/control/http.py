@@ -1,0 +1,84 @@
+"""What the control API's handlers share: how they read a request and write an error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from modegate.core.errors import LevelNeeded, ModegateError, TooLarge, UnknownMode
+from modegate.core.ids import LOCAL, Tenant, parse_tenant
+from modegate.core.levels import Level
+from modegate.core.policy.control import OWN_TOKEN
+from modegate.server.access import GRANT, Grant
+
+MAX_BODY = 64 * 1024
+"""Bytes; the longest thing that anyone sends here is a comment on a plan."""
+
+SSE_HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
+
+
+def tenant_of(request: Request) -> Tenant:
+    """Give the tenant that is asked about.
+
+    Raises:
+        HTTPException: 404, the token is not for this tenant; the same whether the tenant exists or not.
+        UnknownTenant: no agent can be of it.
+    """
+    tenant = request.query_params.get("tenant", LOCAL)
+    if not _grant(request).sees(Tenant(tenant)):
+        raise HTTPException(404, f"this token knows no tenant {tenant[:128]!r}; see ?tenant=")
+    return parse_tenant(tenant)
+
+
+def need(request: Request, level: Level, what: str) -> None:
+    """Refuse what the token's level does not cover.
+
+    Raises:
+        LevelNeeded: naming the level.
+    """
+    grant = _grant(request)
+    if not grant.level.covers(level):
+        raise LevelNeeded(what, level, grant.name, grant.level)
+
+
+def _grant(request: Request) -> Grant:
+    grant: Grant = request.scope[GRANT]
+    return grant
+
+
+def person_of(request: Request) -> str:
+    """Give the way in which a person came, as the log names it, with the name of a token of the policy."""
+    way = "cli" if request.headers.get("x-modegate-client") == "cli" else "control"
+    name = _grant(request).name
+    return f"person:{way}" if name == OWN_TOKEN else f"person:{way}/{name}"
+
+
+def wants_stream(request: Request) -> bool:
+    """Tell whether server-sent events are asked for."""
+    return "text/event-stream" in request.headers.get("accept", "")
+
+
+async def body_of(request: Request) -> bytes:
+    """Give the body.
+
+    Raises:
+        TooLarge: it is over `MAX_BODY`.
+    """
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_BODY:
+            raise TooLarge(f"the body is larger than {MAX_BODY} bytes")
+    return bytes(body)
+
+
+def error_of(error: ModegateError) -> dict[str, Any]:
+    """Give what `{"error": …}` holds."""
+    body: dict[str, Any] = {"code": error.code, "message": str(error)}
+    if isinstance(error, UnknownMode):
+        body["available"] = list(error.available)
+    if isinstance(error, LevelNeeded):
+        body["needed"] = error.needed
+    return body

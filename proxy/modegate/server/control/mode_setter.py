@@ -1,0 +1,97 @@
+"""How a person sets a mode, whichever way they come: checked, allowed and appended as one transition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from modegate.core.errors import UnknownMode
+from modegate.core.ids import DEFAULT_MODE, ModeId, SessionId, SessionKey
+from modegate.core.levels import Level, follows, to_set
+from modegate.core.log.fold import State
+from modegate.core.policy.model import Policy
+
+Allow = Callable[[Level, State], None]
+"""Takes the level that the change needs, and the state that it would follow; raises if it must not be."""
+
+
+class _Log(Protocol):
+    async def was_seen(self, key: SessionKey) -> bool: ...
+
+
+class SetsModes(Protocol):
+    """Whoever appends a mode to the log of a session."""
+
+    async def set_mode(
+        self,
+        key: SessionKey,
+        mode: ModeId,
+        by: str,
+        allow: Callable[[State], None] | None = None,
+        *,
+        first: ModeId = DEFAULT_MODE,
+    ) -> tuple[State, bool]:
+        """Append `mode/set` unless that mode is in force; give the state and whether it changed."""
+        ...
+
+
+class _Policies(Protocol):
+    @property
+    def current(self) -> Policy: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What became of setting a mode."""
+
+    was: ModeId
+    """The mode that was in force."""
+    state: State
+    """The session with the mode that is in force now."""
+    changed: bool
+    """Whether an event was appended; not if the mode was in force already."""
+    followed: SessionId | None = None
+    """The parent whose mode the session followed until then."""
+
+
+class ModeSetter:
+    """Sets modes for people; one instance a process, which holds no state."""
+
+    def __init__(self, log: _Log, folds: SetsModes, policies: _Policies) -> None:
+        """Take what it reads and appends through."""
+        self._log = log
+        self._folds = folds
+        self._policies = policies
+
+    async def set_mode(self, key: SessionKey, wanted: ModeId, *, by: str, allow: Allow) -> Change:
+        """Set a mode, also of a session that has sent nothing yet.
+
+        `allow` is asked about the state that the event follows, again if others append meanwhile, so that
+        what was a tightening cannot have become a loosening when it is appended.
+
+        Args:
+            key: the session.
+            wanted: a mode of the policy, or `default`.
+            by: `person:` and the way they came.
+            allow: raises what the caller is to get if the change must not be made.
+
+        Raises:
+            UnknownMode: the policy has no such mode.
+            Conflict, LogUnavailable, SessionUnreadable: nothing was set, or nobody knows.
+        """
+        policy = self._policies.current
+        if wanted != DEFAULT_MODE and wanted not in policy.modes:
+            raise UnknownMode(wanted, (DEFAULT_MODE, *policy.modes))
+        # Before the state, as when a session is opened: see `Sessions`.
+        seen = await self._log.was_seen(key)
+        first = DEFAULT_MODE if seen else policy.sessions.initial(key.tenant)
+        was, followed = DEFAULT_MODE, None
+
+        def checked(state: State) -> None:
+            nonlocal was, followed
+            was, followed = state.mode if state.begun else first, follows(state)
+            allow(to_set(state, wanted, first=first), state)
+
+        state, changed = await self._folds.set_mode(key, wanted, by, checked, first=first)
+        return Change(was, state, changed, followed if changed else None)

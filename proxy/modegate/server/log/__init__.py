@@ -1,0 +1,1 @@
+"""The event log's stores, and strict reads of them."""

@@ -1,0 +1,125 @@
+"""What both stores must do alike: notice lost events, tell of failures, and write the cursor of a page."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from modegate.core.errors import BadRequest, LogUnavailable, SessionUnreadable
+from modegate.core.identify.session import DERIVED_PREFIX
+from modegate.core.ids import Seq, SessionId, SessionKey
+from modegate.core.log.events import Entry, ModeSet, Record, SessionOpen
+
+FEED_CAP = 100_000
+"""Entries of the feed that are kept; a process that is further behind folds its sessions anew."""
+
+FEED_PAGE = 10_000
+"""Entries of the feed given at once; whoever is further behind gets a gap, which costs less."""
+
+KEEP_QUESTIONS_MS = 24 * 60 * 60 * 1000
+"""How long the index knows a question after it expired, so that a late answer is told that it has."""
+
+DERIVED = "derived"
+"""`Seen.how` of a session whose id was made from its first message."""
+
+ANYBODYS = ""
+"""In the index of derived sessions, the agent of one that is not known yet: it is kin to every agent."""
+
+
+TELL_EVERY_S = 10.0
+
+logger = logging.getLogger(__name__)
+
+
+class Failures:
+    """Turns what a store says into an error for clients, who get none of its words; the operator gets all."""
+
+    def __init__(self) -> None:
+        """Nothing was told yet."""
+        self._told: dict[str, float] = {}
+
+    def error(self, what: str, error: Exception, *, full: bool = False) -> LogUnavailable:
+        """Give the error to raise, and log the store's words, at most once in `TELL_EVERY_S`.
+
+        Args:
+            what: what cannot be done: `read`, `written`, `reached`.
+            error: the store's own.
+            full: whether there is no room for what is to be written.
+        """
+        now = asyncio.get_running_loop().time()
+        if now - self._told.get(what, -TELL_EVERY_S) >= TELL_EVERY_S:
+            self._told[what] = now
+            logger.warning("the event log cannot be %s: %s", what, error)
+        return LogUnavailable(f"the event log cannot be {what}{': it is full' if full else ''}")
+
+
+def is_kin_of_all(key: SessionKey, entries: Sequence[Entry]) -> bool:
+    """Tell whether a mode is set on a session with a derived id before it was opened, by a person.
+
+    Rows of the index that tell whose session it is may follow later, or be lost.
+    """
+    events = [entry.event for entry in entries]
+    set_now = any(isinstance(event, ModeSet) for event in events)
+    opened = any(isinstance(event, SessionOpen) for event in events)
+    return set_now and not opened and key.session.startswith(DERIVED_PREFIX)
+
+
+def require_whole(
+    key: SessionKey, after: Seq, records: Sequence[Record], limit: int, promised: int
+) -> None:
+    """Check what a read gave: seqs follow one another from `after`, and reach what was promised.
+
+    Args:
+        key: the session.
+        after: where the read began.
+        records: what it gave, in order.
+        limit: how many it would have given at most.
+        promised: a seq that the log is known to have reached before the read.
+
+    Raises:
+        SessionUnreadable: events were trimmed or deleted, so that the mode in force is not known.
+    """
+    last = records[-1].seq if records else after
+    if records and last - after != len(records):
+        missing = f"events between {after} and {last}"
+    elif len(records) < limit and promised > last:
+        missing = f"events {last + 1} to {promised}"
+    else:
+        return
+    raise SessionUnreadable(
+        f"the log of session {key} has lost {missing}, so its mode cannot be known"
+    )
+
+
+def require_no_trace(key: SessionKey, found: bool) -> None:
+    """Check a session of which a read gave no event, and of which none was promised.
+
+    Args:
+        key: the session.
+        found: whether anything else in the store is there only because it had events.
+
+    Raises:
+        SessionUnreadable: it had some.
+    """
+    if found:
+        raise SessionUnreadable(
+            f"the log of session {key} has lost all its events, so its mode cannot be known"
+        )
+
+
+def write_cursor(at: int, session: SessionId) -> str:
+    """Name a row of the index as the one after which the next page begins."""
+    return f"{at}:{session}"
+
+
+def read_cursor(cursor: str) -> tuple[int, SessionId]:
+    """Read what `write_cursor` gave.
+
+    Raises:
+        BadRequest: it is something else.
+    """
+    at, colon, session = cursor.partition(":")
+    if not (colon and at.isascii() and at.isdecimal() and len(at) < 17):
+        raise BadRequest("cursor: is not one that this server gave")
+    return int(at), SessionId(session)

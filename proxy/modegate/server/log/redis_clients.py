@@ -1,0 +1,115 @@
+"""Connections to Redis, one server or whichever Sentinels name, with every timeout stated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.connection import AbstractConnection
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
+from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as LostConnection
+
+from modegate.server.log.redis_url import SentinelUrl, is_sentinel
+
+CONNECT_TIMEOUT_S = 1.0
+ANSWER_TIMEOUT_S = 2.0
+"""How long a command may take; a step waits for this at most before it is refused."""
+
+BLOCK_S = 5.0
+"""How long one blocking read waits at the server; it must end before the socket's own timeout."""
+
+BLOCKING_TIMEOUT_S = BLOCK_S + ANSWER_TIMEOUT_S
+
+MAX_CONNECTIONS = 64
+MAX_FOLLOWERS = 1_000
+
+
+class RedisClients:
+    """Four clients of one server, because they differ in what they may do and must not wait for each other.
+
+    `writer` sends everything once: a command whose answer was lost may have been carried out. `reader`
+    asks again, once, if a connection turns out to be closed; so does `feed`, with the single connection
+    of the strict reads. `follow` is for reads that block. `feed_connects` counts the connections that
+    `feed` made: where it grew, the server may be another one than before.
+    """
+
+    def __init__(self, url: str) -> None:
+        """Keep the address; the first command connects.
+
+        Raises:
+            ValueError: the URL cannot be read.
+        """
+        self.feed_connects = 0
+        self._sentinels = _Sentinels(SentinelUrl.parse(url)) if is_sentinel(url) else None
+        # Untyped: redis-py annotates the answers of every protocol and decoding at once.
+        again = Retry(NoBackoff(), 1, supported_errors=(LostConnection,))
+        pool = self._sentinels.pool if self._sentinels else _server(url)
+        self.writer: Any = _client(pool, ANSWER_TIMEOUT_S, MAX_CONNECTIONS)
+        self.reader: Any = _client(pool, ANSWER_TIMEOUT_S, MAX_CONNECTIONS, retry=again)
+        self.follow: Any = _client(pool, BLOCKING_TIMEOUT_S, MAX_FOLLOWERS)
+        counted = self._feed_connected
+        self.feed: Any = _client(pool, ANSWER_TIMEOUT_S, 1, retry=again, redis_connect_func=counted)
+
+    async def _feed_connected(self, connection: AbstractConnection) -> None:
+        self.feed_connects += 1
+        await connection.on_connect()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for client in (self.writer, self.reader, self.follow, self.feed):
+            await client.aclose()
+        if self._sentinels:
+            await self._sentinels.close()
+
+
+MakePool = Callable[..., BlockingConnectionPool]
+
+
+class _SentinelPool(SentinelConnectionPool, BlockingConnectionPool):
+    """Connections to the server that is the master when each is made; who finds none free waits."""
+
+
+class _Sentinels:
+    """Those who know which server is the master."""
+
+    def __init__(self, url: SentinelUrl) -> None:
+        limits = {"socket_timeout": ANSWER_TIMEOUT_S, "socket_connect_timeout": CONNECT_TIMEOUT_S}
+        self._url = url
+        make: Any = Sentinel  # redis-py does not annotate it
+        self._sentinel = make(url.sentinels, sentinel_kwargs={**url.sentinel_options, **limits})
+
+    def pool(self, **options: Any) -> BlockingConnectionPool:
+        make: Any = _SentinelPool
+        pool: BlockingConnectionPool = make(
+            self._url.service, self._sentinel, **self._url.options, **options
+        )
+        return pool
+
+    async def close(self) -> None:
+        for one in self._sentinel.sentinels:
+            await one.aclose()
+
+
+def _server(url: str) -> MakePool:
+    return partial(BlockingConnectionPool.from_url, url)
+
+
+def _client(pool: MakePool, timeout: float, connections: int, **more: Any) -> Redis:
+    # A pool that is given no `retry` makes connections that never retry. Protocol 2 fixes the shapes of
+    # the answers across versions of redis-py.
+    return Redis.from_pool(
+        pool(
+            max_connections=connections,
+            timeout=ANSWER_TIMEOUT_S,
+            socket_timeout=timeout,
+            socket_connect_timeout=CONNECT_TIMEOUT_S,
+            socket_keepalive=True,
+            protocol=2,
+            client_name="modegate",
+            **more,
+        )
+    )

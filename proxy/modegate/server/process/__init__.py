@@ -1,0 +1,1 @@
+"""The process: addresses, connections, workers, start and end."""

@@ -1,0 +1,54 @@
+"""Sockets that a parent process has opened already, as systemd does (sd_listen_fds(3)).
+
+They stay open while this process is restarted, so that who connects meanwhile waits and is not refused.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import MutableMapping
+
+from modegate.server.jobs import StartFailed
+
+FIRST = 3
+"""The number of the first descriptor that is handed over (SD_LISTEN_FDS_START)."""
+
+_NAMES = ("agents", "control")
+
+
+def passed(environ: MutableMapping[str, str], pid: int) -> list[socket.socket]:
+    """Give the sockets meant for this process: that for agents, then that for people, if there are two.
+
+    They are told apart by their names (`FileDescriptorName=` of a socket unit) where both have theirs, else
+    by their order. The variables are removed, since they are not for processes that are started from here.
+
+    Raises:
+        StartFailed: what was handed over are no listening TCP sockets, or more than two.
+    """
+    found = {name: environ.pop(name, "") for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")}
+    environ.pop("LISTEN_PIDFDID", None)
+    if found["LISTEN_PID"] != str(pid):
+        return []
+    count = found["LISTEN_FDS"]
+    if not (count.isdecimal() and 1 <= int(count) <= len(_NAMES)):
+        raise StartFailed(
+            f"Error: {count[:20]!r} sockets were passed; modegate takes one, for agents, and a second "
+            "for people"
+        )
+    sockets = [_listening(FIRST + number) for number in range(int(count))]
+    names = found["LISTEN_FDNAMES"].split(":")
+    return sockets[::-1] if names == ["control", "agents"] else sockets
+
+
+def _listening(descriptor: int) -> socket.socket:
+    try:
+        one = socket.socket(fileno=descriptor)
+    except OSError as error:
+        raise StartFailed(f"Error: descriptor {descriptor} that was passed is no socket") from error
+    one.set_inheritable(False)
+    tcp = one.family in (socket.AF_INET, socket.AF_INET6) and one.type == socket.SOCK_STREAM
+    if not (tcp and one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)):
+        raise StartFailed(
+            f"Error: descriptor {descriptor} that was passed is no listening TCP socket"
+        )
+    return one

@@ -1,0 +1,1 @@
+"""An agent's request on its way: to its session, to the upstream and back."""

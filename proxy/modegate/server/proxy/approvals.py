@@ -1,0 +1,422 @@
+"""Questions to people: asked, waited for, shown and answered through the log; the core decides.
+
+A question lives in its session's log and nowhere else, so that it can be answered at any replica and the
+first answer in the log wins. Each event is appended with `expect`; on a conflict the log is folded again
+and decided anew. Whoever waits is woken by what others append to the session: nothing is read meanwhile,
+whatever else the feed brings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from modegate.core.errors import Conflict, LogUnavailable, ModegateError, NotOpen, SessionUnreadable
+from modegate.core.ids import ModeId, Seq, SessionKey, StepId, Tenant
+from modegate.core.log import approvals as core
+from modegate.core.log import reconnect
+from modegate.core.log.approvals import WAITS, Approval, Status, Waits
+from modegate.core.log.events import (
+    ApprovalAsked,
+    ApprovalClosed,
+    ApprovalDetached,
+    ApprovalJoined,
+    Entry,
+    Event,
+)
+from modegate.core.log.fold import State
+from modegate.server.clock import Clock
+from modegate.server.log.folds import Folds
+from modegate.server.log.protocol import EventLog
+from modegate.server.proxy.under_way import UnderWay
+
+LOOK_S = 5.0
+"""How often a waiting step looks though no news has come: the feed may be late, but not be lost."""
+
+ATTEMPTS = 20
+"""How often an event is tried to be appended while others append to the same session."""
+
+
+Decide = Callable[[State], Sequence[Event]]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A question and the session that it stands in."""
+
+    key: SessionKey
+    approval: Approval
+
+
+class _Wait:
+    """One step's wait for an answer; in seconds of the clock."""
+
+    def __init__(self, step: StepId, streamed: bool, draining: asyncio.Event, now: float) -> None:
+        self.step = step
+        self.streamed = streamed
+        self.draining = draining
+        self.now = self._began = self._alone = now
+
+    def goes_on(self, known: Approval, now: float) -> float:
+        """Take what is known now; give the time."""
+        self.now = now
+        self._alone = now if known.shown else self._alone
+        return now
+
+    @property
+    def waited(self) -> tuple[float, float]:
+        """For how long it waits, and for how long nobody has shown the question."""
+        return self.now - self._began, self.now - self._alone
+
+
+class Approvals:
+    """All questions of all sessions; one instance a process, which holds no state of its own."""
+
+    def __init__(
+        self,
+        folds: Folds,
+        log: EventLog,
+        clock: Clock,
+        *,
+        waits: Callable[[], Waits] = lambda: WAITS,
+        look: float = LOOK_S,
+        under_way: UnderWay | None = None,
+    ) -> None:
+        """Read through the folds, append to the log; `waits` gives how long, `look` (seconds) is for tests.
+
+        `under_way` wakes those who wait; without it they look for themselves.
+        """
+        self._under_way = under_way or UnderWay(log)
+        self._folds = folds
+        self._log = log
+        self._clock = clock
+        self._waits = waits
+        self._look_s = look
+        self._away: dict[SessionKey, int] = {}
+        """When the next question of a session is over for which nobody came back, as far as known here."""
+        self._went = asyncio.Event()
+
+    async def ask(
+        self, key: SessionKey, asked: ApprovalAsked, *, mode_seq: Seq | None = None
+    ) -> Approval:
+        """Ask a person, or join the open question that asks the same; give the question as it stands.
+
+        With `mode_seq`, the question is about the mode that was set there; if another one has been set
+        meanwhile, nothing is asked and the approval comes back closed. A caller that is cancelled goes on
+        only once the question is written or not, so that `leave` finds it: nobody else would take it back.
+
+        Raises:
+            LogUnavailable, SessionUnreadable: nobody can be asked now.
+        """
+
+        def decide(state: State) -> Sequence[Event]:
+            joins = core.joinable(state.approvals, asked, self._clock.now_ms())
+            if joins is not None:
+                return [ApprovalJoined(joins, asked.step)]
+            stale = mode_seq is not None and state.mode_seq != mode_seq
+            return () if stale else [*core.replaced(state.approvals, asked), asked]
+
+        state, events = await _to_its_end(self._append(key, "gate", decide))
+        match events:
+            case [ApprovalJoined() as joined]:
+                return core.step(state.approvals[joined.id], joined, "gate")
+            case []:
+                return Approval(asked, Status.CLOSED, why="superseded")
+            case _:
+                return core.opened(asked, self._clock.now_ms())
+
+    async def wait(
+        self,
+        key: SessionKey,
+        known: Approval,
+        *,
+        step: StepId,
+        streamed: bool,
+        draining: asyncio.Event,
+    ) -> Approval:
+        """Wait until a question is settled or its step must go on; give it as the log then has it.
+
+        `known` is the question as `ask` gave it: it stands in the log, which may be gone at once.
+        It is detached if nobody is there, in time, or at a shutdown (`draining`), but for this step alone if
+        others wait for it too; an answer that was in the log first wins. A caller that is cancelled calls
+        `leave`.
+
+        Raises:
+            LogUnavailable: the log was still gone when the wait was over.
+        """
+        with self._under_way.wake(key) as woken:
+            wait = _Wait(step, streamed, draining, self._clock.monotonic())
+            name = known.asked.id
+            # While the log is gone nothing can be answered: it is asked again until the wait is over.
+            with suppress(LogUnavailable):
+                known = await self.look(key, name)
+            while known.waited_for:
+                now = wait.goes_on(known, self._clock.monotonic())
+                over = self._over(known, wait)
+                if over is not None:
+                    # Whatever the news: nothing ends that has just been shown, or answered.
+                    known = await self.look(key, name)
+                    wait.goes_on(known, now)
+                    if not known.waited_for or (over := self._over(known, wait)) is None:
+                        continue
+                    return await self._give_up(key, over, step)
+                await self._pause(known, wait, woken)
+                with suppress(LogUnavailable):
+                    known = await self.look(key, name)
+            return known
+
+    def _over(self, approval: Approval, wait: _Wait) -> ApprovalClosed | ApprovalDetached | None:
+        if self._clock.now_ms() >= approval.ends:
+            return ApprovalClosed(approval.asked.id, "expired")
+        why = core.due(
+            approval,
+            *wait.waited,
+            streamed=wait.streamed,
+            draining=wait.draining.is_set(),
+            waits=self._waits(),
+        )
+        return None if why is None else ApprovalDetached(approval.asked.id, why)
+
+    async def _give_up(
+        self, key: SessionKey, over: ApprovalClosed | ApprovalDetached, step: StepId
+    ) -> Approval:
+        """End a question whose time is over, or, where others wait for it too, this step's part in it."""
+
+        def decide(state: State) -> Sequence[Event]:
+            one = state.approvals.get(over.id)
+            if one is None or not one.waited_for:
+                return ()
+            alone = not set(one.waiting) - {step} or isinstance(over, ApprovalClosed)
+            return [over] if alone else reconnect.dropped({over.id: one}, step, (), one.ends)
+
+        state, _ = await self._append(key, "gate", decide)
+        known = state.approvals.get(over.id)
+        return core.step(known, over, "gate") if known else await self.look(key, over.id)
+
+    async def _pause(self, known: Approval, wait: _Wait, woken: asyncio.Event) -> None:
+        """Wait for news, but not for longer than until something is due."""
+        due = core.next_due(known, *wait.waited, streamed=wait.streamed, waits=self._waits())
+        expires = (known.ends - self._clock.now_ms()) / 1000
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(self._look_s, due, expires)):
+                await woken.wait()
+        woken.clear()
+
+    async def leave(self, key: SessionKey, step: StepId, kept: Collection[str] = ()) -> None:
+        """Let a step wait for nothing any more: its client is gone, or it is over.
+
+        What nobody else waits for is over after a short while, unless the same request comes back; so are
+        questions that the step `kept` and did not come to.
+        """
+        until = self._clock.now_ms() + int(1000 * self._waits().back)
+
+        def decide(state: State) -> Sequence[Event]:
+            return reconnect.dropped(state.approvals, step, kept, until)
+
+        _, events = await self._append(key, "gate", decide)
+        if events:
+            self._away[key] = min(until, self._away.get(key, until))
+            self._went.set()
+
+    async def keep(self, key: SessionKey, step: StepId, ids: Collection[str]) -> None:
+        """Keep questions open while a step is under way whose request is the one that they came of."""
+        now = self._clock.now_ms()
+
+        def decide(state: State) -> Sequence[Event]:
+            until = now + int(1000 * self._waits().longest)
+            return reconnect.kept(state.approvals, step, ids, now, until)
+
+        await _to_its_end(self._append(key, "gate", decide))
+
+    async def run(self) -> None:
+        """Close what nobody came back for when its time is over, so that people's dialogs are withdrawn.
+
+        Where this process is gone by then nobody does, but then it cannot be answered any more either.
+        """
+        while True:
+            self._went.clear()
+            due = min(self._away.values(), default=None)
+            left = None if due is None else max(0.0, (due - self._clock.now_ms()) / 1000)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._went.wait()
+            now = self._clock.now_ms()
+            for key in [key for key, until in self._away.items() if until <= now]:
+                del self._away[key]
+                with suppress(ModegateError):
+                    state, _ = await self._append(key, "gate", self._not_back)
+                    if (later := reconnect.next_over(state.approvals, now)) is not None:
+                        self._away[key] = later
+
+    def _not_back(self, state: State) -> Sequence[Event]:
+        return reconnect.over(state.approvals, self._clock.now_ms())
+
+    async def moved_on(self, key: SessionKey, ids: Collection[str]) -> None:
+        """Close those of some questions that nobody waits for: the agent's user has said something else."""
+
+        def decide(state: State) -> Sequence[Event]:
+            return core.abandoned(state.approvals, ids, self._clock.now_ms(), self._waits())
+
+        await self._append(key, "gate", decide)
+
+    async def answer(
+        self,
+        key: SessionKey,
+        approval_id: str,
+        option: str,
+        *,
+        comment: str = "",
+        by: str,
+        modes: Collection[ModeId],
+    ) -> Approval:
+        """Append a person's answer and the mode that it sets; `by` is `person:` and the way it came.
+
+        Raises:
+            NotOpen: there is no such question, or it is settled; says how.
+            BadOption, UnknownMode: the option was not offered, or leads to a mode that is gone.
+            LogUnavailable: it may have landed; the next try tells.
+        """
+
+        def decide(state: State) -> Sequence[Event]:
+            now = self._clock.now_ms()
+            return core.answer(
+                state.approvals, approval_id, option, comment=comment, now_ms=now, modes=modes
+            )
+
+        try:
+            state, events = await self._append(key, by, decide)
+        except NotOpen:
+            # An earlier try may have landed without being told to the feed.
+            await self._folds.append(key, ())
+            raise
+        return core.step(state.approvals[approval_id], events[0], by)
+
+    async def delivered(
+        self, key: SessionKey, approval_id: str, via: str, client: str = ""
+    ) -> Approval:
+        """Note, once, that a client shows the question to its person, so that its step waits for them.
+
+        Raises:
+            NotOpen: there is no such question.
+        """
+
+        def decide(state: State) -> Sequence[Event]:
+            return core.delivered(state.approvals, approval_id, via, client)
+
+        state, events = await self._append(key, "gate", decide)
+        found = state.approvals[approval_id]
+        return core.step(found, events[0], "gate") if events else found
+
+    async def left(
+        self,
+        key: SessionKey,
+        approval_id: str,
+        client: str,
+        *,
+        by: str = "gate",
+        reject: bool = False,
+    ) -> None:
+        """Note that a client shows the question no longer; `reject` if its person (`by`) dismissed it.
+
+        Nothing happens if the question is over, or nobody waits for its answer.
+        """
+
+        def decide(state: State) -> Sequence[Event]:
+            return core.left(state.approvals, approval_id, client, reject=reject)
+
+        await self._append(key, by, decide)
+
+    async def all_left(self, tenant: Tenant, client: str) -> None:
+        """Note that a client shows none of a tenant's questions any longer."""
+        for one in await self.open_ones(tenant):
+            if client in one.approval.shown:
+                await self.left(one.key, one.approval.asked.id, client)
+
+    async def find(self, tenant: Tenant, approval_id: str) -> SessionKey | None:
+        """Give the session of a question, from the index; None if the tenant never asked it."""
+        return await self._log.asked_in(tenant, approval_id)
+
+    async def settled_ones(self, tenant: Tenant) -> list[Pending]:
+        """Give what was settled of a tenant's questions of the last day, as far as it is remembered."""
+        found: list[Pending] = []
+        for key in await self.sessions(tenant):
+            with suppress(SessionUnreadable):
+                state = await self._readable(key)
+                found += [Pending(key, one) for one in state.approvals.values() if not one.open]
+        return sorted(found, key=lambda one: one.approval.asked_at)
+
+    async def open_ones(self, tenant: Tenant) -> list[Pending]:
+        """Give all that a tenant's people can still answer, the oldest first.
+
+        The index gives the sessions that asked in the last day (the 1,000 latest questions), the fold says
+        what is open in them; sessions in memory cost a few microseconds each.
+        """
+        found = [one for key in await self.sessions(tenant) for one in await self.of(key)]
+        return sorted(found, key=lambda one: one.approval.asked_at)
+
+    async def of(self, key: SessionKey) -> list[Pending]:
+        """Give what is open in one session, the oldest first; nothing of one that cannot be read."""
+        try:
+            state = await self._readable(key)
+        except SessionUnreadable:
+            return []
+        now = self._clock.now_ms()
+        return [
+            Pending(key, one)
+            for one in sorted(state.approvals.values(), key=lambda one: one.asked_at)
+            if one.open and now < one.ends
+        ]
+
+    async def sessions(self, tenant: Tenant) -> list[SessionKey]:
+        """Give the sessions whose questions are not yet expired, settled or not."""
+        rows = await self._log.questions(tenant, self._clock.now_ms())
+        return list(dict.fromkeys(row.key for row in rows))
+
+    async def look(self, key: SessionKey, approval_id: str) -> Approval:
+        """Give a question as the log has it now.
+
+        Raises:
+            NotOpen: there is no such question, or it was settled long ago.
+        """
+        found = (await self._readable(key)).approvals.get(approval_id)
+        if found is None:
+            raise NotOpen(f"there is no approval {approval_id[:80]!r} in this session")
+        return found
+
+    async def _readable(self, key: SessionKey) -> State:
+        state = await self._folds.state(key)
+        if state.unreadable:
+            raise SessionUnreadable(state.unreadable)
+        return state
+
+    async def _append(
+        self, key: SessionKey, by: str, decide: Decide
+    ) -> tuple[State, Sequence[Event]]:
+        """Append what `decide` gives for the state; give both, the state as it was before."""
+        for _ in range(ATTEMPTS):
+            state = await self._readable(key)
+            events = decide(state)
+            if not events:
+                return state, events
+            entries = [Entry(self._clock.now_ms(), by, event) for event in events]
+            try:
+                await self._folds.append(key, entries, expect=state.seq)
+            except Conflict:
+                continue
+            return state, events
+        raise Conflict(f"session {key} changes too fast for an approval; try again")
+
+
+async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
+    """Do work that is not cancelled half-way, but only when it is done."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise

@@ -1,0 +1,92 @@
+"""A stored answer on its way back to the client: taken whole, looked at, sent on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from starlette.types import Send
+
+from modegate.core.dialects.responses.answer.fetched import FetchedItems, FetchedResponse
+from modegate.core.dialects.responses.dialect import ResponsesDialect
+from modegate.core.errors import AnswerUnreadable, TooLarge
+from modegate.core.ids import StepId
+from modegate.core.policy.in_force import Standing, combine
+from modegate.core.step.answer.rejection import Complaint
+from modegate.core.step.stored_answers_get import Fetch, judge, reworded
+from modegate.core.wire import headers as lines
+from modegate.core.wire.content_encoding import BadEncoding, UnknownEncoding, decoder
+from modegate.server.proxy.memory import Share
+from modegate.server.proxy.thinking import LARGE, Thinking
+from modegate.server.proxy.under_way import Look
+from modegate.server.upstream.protocol import Upstream, UpstreamAnswer, UpstreamRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a step may take to read a body."""
+
+    share: Share
+    thinking: Thinking
+
+
+async def fetch(
+    upstream: Upstream,
+    request: UpstreamRequest,
+    what: tuple[StepId, Fetch, Standing],
+    send: Send,
+    room: Room,
+    look: Look,
+) -> str:
+    """Forward a request for a stored answer, and what the mode in force allows of it; give the outcome.
+
+    Raises:
+        UpstreamFailed: there was no answer, or one that cannot be read.
+        TooLarge: it is over `limits.body`.
+        Overloaded: it is more than may be held now.
+    """
+    step, planned, standing = what
+    answer = await upstream.send(request)
+    try:
+        body = await _whole(answer, standing.policy.limits.body, room)
+    finally:
+        await answer.close()
+    now = combine(standing, await look())
+    if 200 <= answer.status < 300:
+        body = await room.thinking(len(body), _allowed, body, (step, planned, now))
+    elif answer.status < 400:
+        # A client that follows a redirect would get an answer that nobody looks at.
+        raise AnswerUnreadable(f"the upstream answers {answer.status}, and no stored answer")
+    elif now.gated:
+        plain = lines.replace(answer.headers, b"content-encoding", None)
+        complaint = Complaint(answer.status, plain, bytearray(body))
+        await room.thinking(len(body), complaint.check)
+    head = lines.replace(lines.as_utf8(answer.headers), b"content-encoding", None)
+    head = lines.replace(head, b"content-length", str(len(body)).encode())
+    await send({"type": "http.response.start", "status": answer.status, "headers": head})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+    return "fetched"
+
+
+def _allowed(body: bytes, what: tuple[StepId, Fetch, Standing]) -> bytes:
+    step, planned, standing = what
+    if planned.asked:
+        return judge(step, FetchedItems(body), planned, standing)
+    body = reworded(step, body, ResponsesDialect(), standing)
+    return judge(step, FetchedResponse(body), planned, standing)
+
+
+async def _whole(answer: UpstreamAnswer, limit: int, room: Room) -> bytes:
+    coding = lines.get_one(answer.headers, b"content-encoding") or b""
+    body = bytearray()
+    try:
+        undo = decoder(coding, limit)
+        async for chunk in answer.chunks():
+            size = LARGE if coding else len(chunk)
+            body += await room.thinking(size, undo.feed, chunk)
+            if len(body) > limit:
+                raise TooLarge(f"the upstream's answer is over {limit} bytes (limits.body)")
+            room.share.answer(len(body))
+        undo.finish()
+    except (BadEncoding, UnknownEncoding) as error:
+        raise AnswerUnreadable(str(error)) from error
+    return bytes(body)

@@ -1,0 +1,228 @@
+"""Finds a request's session, reads strictly what it stands under, and opens sessions on first sight."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from modegate.core.errors import Conflict, SessionUnreadable
+from modegate.core.identify.session import Identified
+from modegate.core.identify.sources import PREVIOUS
+from modegate.core.ids import DEFAULT_MODE, ModeId, SessionId, SessionKey
+from modegate.core.levels import follows
+from modegate.core.log.events import Entry, Event, ModeSet, SessionOpen
+from modegate.core.log.fold import State
+from modegate.core.log.parents import ALONE, Held, held
+from modegate.core.policy.gating import Gating, gating
+from modegate.core.policy.in_force import MAX_CHAIN, Standing, stand, tightest
+from modegate.core.policy.model import Policy
+from modegate.core.step.stored_answers import known
+from modegate.server.clock import Clock
+from modegate.server.log.batch_writer import Recorder
+from modegate.server.log.folds import Folds
+from modegate.server.log.protocol import EventLog, Listed, Seen
+from modegate.server.proxy.siblings import Kin
+
+DAY_MS = 24 * 60 * 60 * 1000
+MAX_SEEN = 10_000
+"""Sessions remembered that the index knows; others are looked up in it."""
+
+MAX_TRIES = 5
+"""Attempts to open a session while others append to it."""
+
+log = logging.getLogger(__name__)
+
+
+class Sessions:
+    """What a step's session stands under, now."""
+
+    def __init__(self, eventlog: EventLog, folds: Folds, recorder: Recorder, clock: Clock) -> None:
+        """Take what it reads and writes through."""
+        self._log = eventlog
+        self._folds = folds
+        self._recorder = recorder
+        self._clock = clock
+        self._kin = Kin(eventlog, folds, clock)
+        self._seen: OrderedDict[SessionKey, None] = OrderedDict()
+        self._gaps = folds.gaps
+
+    async def follow(self, found: Identified) -> Identified:
+        """Give the session to which the answer was given that a request goes on from, if it names no other.
+
+        Such a request often holds no user message, or a new one, from which another id would be derived.
+        """
+        if found.previous is None or known(found.previous, await self._folds.state(found.key)):
+            return found
+        since = self._clock.now_ms() - DAY_MS
+        for key in await self._log.derived_kin(found.key.tenant, found.agent, since):
+            if known(found.previous, await self._folds.state(key)):
+                return replace(found, key=key, how=PREVIOUS)
+        return found
+
+    async def enter(self, found: Identified, policy: Policy, path: str) -> Standing:
+        """Begin a step: give what it stands under; a session seen for the first time may be opened.
+
+        Raises:
+            Conflict: others kept appending to the session, so that it could not be opened.
+            LogUnavailable: the log cannot be read or written.
+            Refusal: the mode in force, or the log, cannot be used.
+        """
+        if found.disagree:
+            # Who names the session on purpose knows that the agent sends an id of its own.
+            level = logging.DEBUG if found.given else logging.WARNING
+            log.log(
+                level, "session %s was taken from %s; these name another: %s",
+                found.key, found.how, ", ".join(found.disagree),
+            )  # fmt: skip
+        state = await self._opened(found, policy, path)
+        self._recorder.touch(Seen(found.key, found.agent, found.how, self._clock.now_ms()))
+        return await self._stand(found.key, state, policy)
+
+    async def _opened(self, found: Identified, policy: Policy, path: str) -> State:
+        """Give the state of a session that has begun: by its log, or because its beginning is default.
+
+        Whatever ends this early, leaves nothing behind that could be taken for a beginning.
+        """
+        for _ in range(MAX_TRIES):
+            state = await self._folds.state(found.key)
+            if not self._must_look(found, state, policy):
+                first = DEFAULT_MODE
+            elif await self._log.was_seen(found.key):
+                # The log is told of an opening before the index: what the index knows shows in a state
+                # that is read after it, or the session was only seen, which is to begin in default.
+                state = await self._folds.state(found.key)
+                first = DEFAULT_MODE
+                if not state.begun:
+                    self._note(found.key)
+            else:
+                first = await self._first_mode(found, policy)
+            events = self._opening(found, state, first, path)
+            if not events:
+                return state
+            with suppress(Conflict):
+                await self._append(found.key, events, state)
+        raise Conflict(f"session {found.key} changes too fast to be opened; try again")
+
+    def _must_look(self, found: Identified, state: State, policy: Policy) -> bool:
+        """Tell whether the log and the policy leave open in which mode the session begins."""
+        if state.begun or state.unreadable is not None:
+            return False
+        plain = not found.derived and policy.sessions.initial(found.key.tenant) == DEFAULT_MODE
+        return not plain and not self._began(found.key)
+
+    async def stand(self, key: SessionKey, policy: Policy) -> Standing:
+        """Give what a session stands under now, its parents' modes included."""
+        return await self._stand(key, await self._folds.state(key), policy)
+
+    async def _stand(self, key: SessionKey, state: State, policy: Policy) -> Standing:
+        return stand(policy, await chain_of(self._folds, key, state))
+
+    async def _append(self, key: SessionKey, events: list[Event], state: State) -> None:
+        now = self._clock.now_ms()
+        entries = [
+            Entry(now, "policy" if isinstance(event, ModeSet) else "agent", event)
+            for event in events
+        ]
+        await self._folds.append(key, entries, expect=state.seq)
+
+    @staticmethod
+    def _opening(found: Identified, state: State, first: ModeId, path: str) -> list[Event]:
+        """Give what the log must hold before this step: nothing for a session that is only seen."""
+        if state.opened is not None or state.unreadable is not None:
+            return []
+        if first == DEFAULT_MODE and found.parent is None and not state.ever_gated:
+            return []
+        opened = SessionOpen(found.agent, path, found.how, found.parent, found.derived)
+        return [opened, ModeSet(first)] if first != DEFAULT_MODE else [opened]
+
+    async def _first_mode(self, found: Identified, policy: Policy) -> ModeId:
+        """Give the mode in which a session begins that was never seen."""
+        initial = policy.sessions.initial(found.key.tenant)
+        if not found.derived:
+            return initial
+        kin = await self._kin.start(found.key.tenant, found.agent, policy)
+        start = tightest(policy, [initial, kin])
+        if start != initial:
+            log.warning("derived session %s begins in %s, as others of its agent", found.key, start)
+        return start
+
+    def _began(self, key: SessionKey) -> bool:
+        """Tell whether the session is known to have begun in default, unless its log says otherwise."""
+        if self._gaps != self._folds.gaps:
+            # Whatever was known may have been lost with what was lost.
+            self._gaps = self._folds.gaps
+            self._seen.clear()
+        if key not in self._seen:
+            return False
+        self._seen.move_to_end(key)
+        return True
+
+    def _note(self, key: SessionKey) -> None:
+        self._seen[key] = None
+        if len(self._seen) > MAX_SEEN:
+            self._seen.popitem(last=False)
+
+
+class States(Protocol):
+    """Whoever gives the states of sessions."""
+
+    async def state(self, key: SessionKey) -> State:
+        """Give a state that holds every event that was acknowledged before the call."""
+        ...
+
+
+async def chain_of(folds: States, key: SessionKey, state: State) -> list[tuple[SessionId, State]]:
+    """Give a session and those whose modes it follows: its parent, its parent's, and so on.
+
+    Raises:
+        LogUnavailable: the log cannot be read.
+        SessionUnreadable: one of them has lost events.
+    """
+    chain = [(key.session, state)]
+    while (parent := follows(state)) is not None and len(chain) <= MAX_CHAIN:
+        state = await folds.state(SessionKey(key.tenant, parent))
+        chain.append((parent, state))
+    return chain
+
+
+async def held_by(folds: States, key: SessionKey, state: State) -> Held:
+    """Give by whom a session is held; by none, as far as is known, where a parent has lost events.
+
+    Raises:
+        LogUnavailable: the log cannot be read.
+    """
+    try:
+        return held(await chain_of(folds, key, state))
+    except SessionUnreadable:
+        return ALONE
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a session looks in a list."""
+
+    state: State | None
+    """None where its log has lost events."""
+    gating: Gating
+    held: Held = ALONE
+
+
+async def look(folds: States, policy: Policy, row: Listed) -> Look:
+    """Give how a session of the index looks.
+
+    Raises:
+        LogUnavailable: the log cannot be read.
+    """
+    if not row.seq:
+        # Only seen: it has no events, so nothing is to be folded.
+        return Look(State(), Gating.DEFAULT)
+    state = None
+    try:
+        state = await folds.state(row.key)
+        chain = await chain_of(folds, row.key, state)
+        return Look(state, gating(policy, chain), held(chain))
+    except SessionUnreadable:
+        return Look(state, Gating.UNREADABLE)

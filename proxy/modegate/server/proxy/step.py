@@ -1,0 +1,422 @@
+"""One request on its way: its session, its path through the proxy, and its answer."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+
+from starlette.datastructures import Headers
+from starlette.types import Receive, Scope, Send
+
+from modegate.core.endpoints import Endpoint, Kind, advice, classify
+from modegate.core.errors import (
+    BadRequest,
+    ControlTokenSent,
+    DialectName,
+    EndpointNotGated,
+    HostNotAllowed,
+    ModegateError,
+    Overloaded,
+    Tightened,
+    TooLarge,
+    UpgradeRequired,
+    error_head,
+    error_json,
+)
+from modegate.core.identify import session
+from modegate.core.identify.body import BodyFields, body_fields
+from modegate.core.identify.sources import body_names
+from modegate.core.ids import LOCAL
+from modegate.core.policy.in_force import Standing
+from modegate.core.policy.routes import (
+    dialect_of,
+    dialect_of_path,
+    has_model,
+    model_of_body,
+    model_of_path,
+)
+from modegate.core.step import stored_answers_get
+from modegate.core.step.dialect import Dialect
+from modegate.core.step.exchange import Exchange, StepRequest
+from modegate.core.step.stored_answers import KeepsAnswers
+from modegate.core.wire import headers as lines
+from modegate.core.wire.content_encoding import BadEncoding, UnknownEncoding, whole
+from modegate.core.wire.overrides import BODILESS, override
+from modegate.core.wire.weight import cost
+from modegate.server.access import Access, Sites
+from modegate.server.clock import Clock
+from modegate.server.log.batch_writer import Recorder
+from modegate.server.log.folds import Folds
+from modegate.server.log.protocol import EventLog
+from modegate.server.metrics import Metrics
+from modegate.server.policies import Policies
+from modegate.server.process.door import FULL
+from modegate.server.proxy.approvals import Approvals
+from modegate.server.proxy.client import Telling
+from modegate.server.proxy.drive import Drive, Outside
+from modegate.server.proxy.fetch import Room, fetch
+from modegate.server.proxy.memory import COPIES, Memory, Share
+from modegate.server.proxy.passthrough import UnderWayAnswer, Watched, pass_through
+from modegate.server.proxy.request_body import Inbox
+from modegate.server.proxy.sessions import Sessions
+from modegate.server.proxy.step_log import GATED, PASSED, RESTORED, Report
+from modegate.server.proxy.thinking import LARGE, Thinking
+from modegate.server.proxy.under_way import Look, UnderWay
+from modegate.server.upstream.pool import Picked, Upstreams
+from modegate.server.upstream.protocol import UpstreamRequest
+
+_PREFIX = re.compile(rb"^/s/[^/]*")
+"""Names a session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Everything that a step can reach."""
+
+    eventlog: EventLog
+    folds: Folds
+    sessions: Sessions
+    recorder: Recorder
+    policies: Policies
+    upstreams: Upstreams
+    access: Access
+    """Whose tokens go to no upstream."""
+    sites: Sites
+    """Under which names requests are taken that get a credential of ours."""
+    dialects: dict[Kind, Dialect]
+    """The endpoints that the gate can read."""
+    clock: Clock
+    metrics: Metrics
+    memory: Memory
+    thinking: Thinking
+    approvals: Approvals
+    draining: asyncio.Event
+    under_way: UnderWay
+    keepalive: float
+    """Seconds of silence after which a client that waits is sent something."""
+
+
+class Step:
+    """One request and its answer."""
+
+    def __init__(
+        self, reach: Reach, report: Report, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Take a request of which nothing was read yet."""
+        self.id = report.step
+        self._report = report
+        self._reach = reach
+        self._scope = scope
+        self._tell = Telling(send, report)
+        self._policy = reach.policies.current
+        self._share = Share(reach.memory, self._policy.limits.memory)
+        self._inbox = Inbox(receive, self._policy.limits.body, self._share)
+        self._headers = [(name.lower(), value) for name, value in scope["headers"]]
+        # Errors are told in it, also that of a path whose session has no valid name.
+        self._dialect = dialect_of_path(_PREFIX.sub(b"", scope["raw_path"]), self._headers)
+        self._drive: Drive | None = None
+        self._raw: Dialect | None = None
+        """What an answer that passes raw is written in."""
+        self._body: bytes | None = None
+        self._undone: bytes | None = None
+        """The body without its content-encoding, once that was taken off."""
+        self._outcome = "failed"
+
+    async def run(self) -> str:
+        """Serve the request; give how it ended."""
+        if lines.is_upgrade(self._headers):
+            raise UpgradeRequired("WebSocket is not offered here; use HTTP with streaming")
+        if FULL in self._scope:
+            raise Overloaded(
+                "there are as many requests under way as this process takes; try again"
+            )
+        try:
+            done = await self._inbox.during(self._serve())
+        finally:
+            self._share.give_back()
+        # What follows the last byte may be cut short: its client is over with the answer, and away.
+        over = self._drive.over if self._drive is not None else None
+        return self._outcome if done else over or "gone"
+
+    async def refuse(self, error: ModegateError) -> None:
+        """Answer with an error, or break the answer off if it has begun."""
+        if self._drive is not None:
+            await self._drive.fail(error)
+        elif not self._tell.began:
+            body = error_json(error, self._dialect)
+            head = {"status": error.status, "headers": error_head(error, body)}
+            await self._tell({"type": "http.response.start", **head})
+            await self._tell({"type": "http.response.body", "body": body, "more_body": False})
+        elif self._raw is not None and self._tell.between_events:
+            body = self._raw.stream_writer().error(error)
+            await self._tell({"type": "http.response.body", "body": body, "more_body": False})
+
+    async def _serve(self) -> None:
+        scope = self._scope
+        self._check_length()
+        self._check_credential()
+        endpoint = classify(scope["method"], scope["raw_path"])
+        self._dialect = routed = dialect_of(endpoint, self._headers)
+        self._report.endpoint = endpoint.kind
+        found = await self._identify(endpoint)
+        if found.derived and endpoint.kind is Kind.STORED:
+            found = replace(found, previous=stored_answers_get.name_of(endpoint.path))
+        found = await self._reach.sessions.follow(found)
+        self._report.session = found.key.session
+        if endpoint.kind is not Kind.HARMLESS:
+            # Only then is the log read: what lacked a byte could else wait, and pass long after a person has
+            # set a mode.
+            await self._whole_body()
+        sessions, policies = self._reach.sessions, self._reach.policies
+        with self._reach.under_way.watch(sessions, policies, found.key) as look:
+            await self._enter(endpoint, found, routed, look)
+
+    async def _enter(
+        self, endpoint: Endpoint, found: session.Identified, routed: DialectName, look: Look
+    ) -> None:
+        path = endpoint.path.decode("latin-1")[:200]
+        # Another may have come into force while the request was on its way.
+        self._policy = self._reach.policies.current
+        standing = await self._reach.sessions.enter(found, self._policy, path)
+        if look.watch_parents(standing):
+            standing = await look()
+        model = await self._model(endpoint, routed)
+        if look.mark.changed:
+            # A large body is read in a line with others, which can take a while.
+            standing = await look()
+        self._report.mode, self._report.policy = standing.label, standing.policy.hash
+        dialect = self._reach.dialects.get(endpoint.kind)
+        if standing.gated:
+            self._check_gateable(
+                endpoint, f"session {found.key.session!r} is in mode {standing.label!r}"
+            )
+        with self._reach.upstreams.pick(routed, model) as upstream:
+            self._check_site(upstream)
+            if dialect is not None and (standing.gated or standing.state.ever_gated):
+                outside = self._outside(endpoint, found, upstream, look)
+                self._report.how = GATED if standing.gated else RESTORED
+                gated = standing.gated
+                exchange = await self._exchange(endpoint, dialect, upstream, gated=gated)
+                self._drive = Drive(exchange, outside)
+                self._outcome = await self._drive.run(standing)
+            elif endpoint.kind is Kind.STORED and (planned := self._plan(endpoint, standing)):
+                self._outcome = await self._fetched(planned, standing, upstream, look)
+            else:
+                self._raw = dialect
+                self._outcome = await self._pass(endpoint, upstream, found, standing, look)
+
+    def _check_gateable(self, endpoint: Endpoint, why: str) -> None:
+        """Let nothing pass in a mode of which the gate cannot know what the upstream takes it for."""
+        scope, method = self._scope, self._scope["method"]
+        path = endpoint.path.decode("latin-1")[:200]
+        passes = endpoint.kind in (Kind.HARMLESS, Kind.STORED)
+        if not passes and endpoint.kind not in self._reach.dialects:
+            raise EndpointNotGated(
+                f"{why}, and modegate cannot gate {method} {path}; {advice(endpoint.path)}, or set the mode "
+                "to default"
+            )
+        other = override(method, scope["raw_path"], scope["query_string"], self._headers)
+        if other is not None:
+            raise EndpointNotGated(
+                f"{why}, and {other[:100]!r} says that {method} {path} is meant for something else"
+            )
+        if method in BODILESS and _has_body(self._headers):
+            raise EndpointNotGated(
+                f"{why}, and {method} {path} has a body, which that method has no use for"
+            )
+
+    async def _model(self, endpoint: Endpoint, dialect: DialectName) -> str | None:
+        """Give the model that the request names, if its upstream depends on that; else nothing is read."""
+        if not self._reach.upstreams.wants_model(dialect):
+            return None
+        named = model_of_path(endpoint.path)
+        if named is not None or not has_model(endpoint, self._headers):
+            return named
+        body = await self._plain(await self._whole_body())
+        return await self._reach.thinking(cost(body), model_of_body, body)
+
+    def _check_site(self, upstream: Picked) -> None:
+        """Let no page that found this proxy, by whatever name, use the credential that it adds."""
+        headers = Headers(raw=self._headers)
+        if upstream.adds_credential and self._reach.sites.refusal(headers) is not None:
+            raise HostNotAllowed(
+                "this upstream is given a credential by modegate, so that requests are only taken under "
+                "a name it is known by (see MODEGATE_HOSTS), and from no other site"
+            )
+
+    def _check_credential(self) -> None:
+        """Send nobody's control token upstream, whatever the path."""
+        sent = self._reach.access.sent_in(self._headers, self._scope["query_string"])
+        if sent is not None:
+            why = f"it is a model request and carries control token {sent.name!r}"
+            self._reach.access.refused(self._scope, why)
+            raise ControlTokenSent(
+                "this request carries a control token of modegate, which is for people alone and goes to no "
+                "upstream; give the agent the key of its provider, and make a new control token, since "
+                "whoever can read this one can leave every mode"
+            )
+
+    def _check_length(self) -> None:
+        size = len(self._scope["raw_path"]) + len(self._scope["query_string"])
+        size += sum(len(name) + len(value) for name, value in self._headers)
+        if size > lines.HEAD_LIMIT:
+            raise TooLarge(f"the head of the request is over {lines.HEAD_LIMIT} bytes")
+        length = lines.get_one(self._headers, b"content-length")
+        if length is not None and length.isdigit() and int(length) > self._policy.limits.body:
+            raise TooLarge(
+                f"the request body is over {self._policy.limits.body} bytes (limits.body)"
+            )
+
+    async def _identify(self, endpoint: Endpoint) -> session.Identified:
+        sessions = self._policy.sessions
+        head = session.Head(self._scope["method"], endpoint, self._headers)
+        found = session.from_head(head, sessions, LOCAL)
+        if found is not None:
+            return found
+        fields = BodyFields()
+        if endpoint.kind is not Kind.HARMLESS:
+            body = await self._plain(await self._whole_body())
+            what = (body, body_names(sessions), endpoint.dialect)
+            fields = await self._reach.thinking(cost(body), body_fields, *what)
+        return session.identify(head, fields, sessions, LOCAL)
+
+    async def _whole_body(self) -> bytes:
+        if self._body is None:
+            with self._report.elsewhere():
+                self._body = await self._inbox.body()
+        return self._body
+
+    async def _plain(self, body: bytes) -> bytes:
+        """Take the content-encoding off where that can be done; what cannot be read stays as it is."""
+        try:
+            return await self._decoded(body)
+        except (BadEncoding, UnknownEncoding, TooLarge):
+            return body
+
+    async def _decoded(self, body: bytes) -> bytes:
+        encoding = lines.get_one(self._headers, b"content-encoding")
+        if not encoding:
+            return body
+        if self._undone is None:
+            # What some bytes stand for may be long.
+            limit = self._policy.limits.body
+            plain = await self._reach.thinking(LARGE, whole, body, encoding, limit)
+            self._share.take(len(plain))
+            self._undone = plain
+        return self._undone
+
+    def _target(self, endpoint: Endpoint) -> bytes:
+        query = self._scope["query_string"]
+        return endpoint.path + (b"?" + query if query else b"")
+
+    async def _pass(
+        self,
+        endpoint: Endpoint,
+        upstream: Picked,
+        found: session.Identified,
+        before: Standing,
+        look: Look,
+    ) -> str:
+        body: bytes | AsyncIterator[bytes] = b""
+        if self._body is not None:
+            body = self._body
+        elif _has_body(self._headers):
+            body = self._inbox.pieces()
+        else:
+            await self._inbox.body()
+        request = UpstreamRequest(
+            self._scope["method"],
+            self._target(endpoint),
+            lines.request_headers(self._headers),
+            body,
+        )
+        self._report.how = PASSED
+        if endpoint.gated:
+            self._reach.metrics.ungated.labels("default").inc()
+
+        async def overtake(under_way: UnderWayAnswer, now: Standing) -> str:
+            self._report.mode, self._report.how = now.label, GATED
+            dialect = self._reach.dialects.get(endpoint.kind)
+            if dialect is None:
+                return self._cut_off(now, begun=under_way.passed is not None)
+            outside = self._outside(endpoint, found, upstream, look)
+            exchange = await self._exchange(endpoint, dialect, upstream, gated=True)
+            self._drive = Drive(exchange, outside)
+            return await self._drive.overtake(under_way, before, now)
+
+        harmless = endpoint.kind is Kind.HARMLESS or endpoint.counts
+        watched = None if harmless else Watched(look, overtake, self._share)
+        return await pass_through(upstream, request, self._tell, self._report, watched)
+
+    def _cut_off(self, now: Standing, *, begun: bool) -> str:
+        """End an answer that the gate cannot read, as a person has set a mode."""
+        if not begun:
+            raise Tightened(f"a person has set mode {now.label!r} while this request was under way")
+        self._reach.metrics.tightened.labels("cut").inc()
+        return Tightened.code
+
+    def _plan(self, endpoint: Endpoint, standing: Standing) -> stored_answers_get.Fetch | None:
+        return stored_answers_get.plan(endpoint.path, self._scope["query_string"], standing)
+
+    async def _fetched(
+        self, planned: stored_answers_get.Fetch, standing: Standing, upstream: Picked, look: Look
+    ) -> str:
+        query = self._scope["query_string"]
+        head = lines.request_headers(self._headers, content_length=False)
+        head = lines.replace(head, b"accept-encoding", b"identity")
+        target = planned.path + (b"?" + query if query else b"")
+        request = UpstreamRequest(self._scope["method"], target, head, b"")
+        what = (self.id, planned, standing)
+        room = Room(self._share, self._reach.thinking)
+        return await fetch(upstream, request, what, self._tell, room, look)
+
+    async def _exchange(
+        self, endpoint: Endpoint, dialect: Dialect, upstream: Picked, *, gated: bool
+    ) -> Exchange:
+        body = self._body or b""
+        try:
+            plain = await self._decoded(body)
+        except (BadEncoding, UnknownEncoding) as error:
+            if gated:
+                raise BadRequest(f"the request body cannot be decoded: {error}") from error
+            plain = body
+        head = lines.request_headers(self._headers, content_length=False)
+        if isinstance(dialect, KeepsAnswers) and not upstream.stores:
+            body = plain = await self._reach.thinking(cost(plain), dialect.unstored, plain)
+            head = lines.replace(head, b"content-encoding", None)
+        self._share.take(COPIES * len(plain))
+        learned = upstream.learned
+        return Exchange(dialect, StepRequest(self.id, head, body, plain, endpoint.counts, learned))
+
+    def _outside(
+        self, endpoint: Endpoint, found: session.Identified, upstream: Picked, look: Look
+    ) -> Outside:
+        reach = self._reach
+        return Outside(
+            key=found.key,
+            target=self._target(endpoint),
+            method=self._scope["method"],
+            send=self._tell,
+            upstream=upstream,
+            log=reach.eventlog,
+            folds=reach.folds,
+            recorder=reach.recorder,
+            clock=reach.clock,
+            metrics=reach.metrics,
+            report=self._report,
+            approvals=reach.approvals,
+            draining=reach.draining,
+            look=look,
+            share=self._share,
+            thinking=reach.thinking,
+            keepalive=reach.keepalive,
+        )
+
+
+def _has_body(headers: lines.Headers) -> bool:
+    return any(
+        name == b"transfer-encoding" or (name == b"content-length" and value.strip() != b"0")
+        for name, value in headers
+    )

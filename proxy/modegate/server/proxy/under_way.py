@@ -1,0 +1,176 @@
+"""What waits for news of a session: steps whose answers pass unread (L8), and questions to a person.
+
+A step in the default mode reads the log once, when its request is there, and then passes what comes. So it
+is marked when the log of its session, or of one that holds it, changes: at once by whoever appends in this
+process, and by the feed for what others append. What has changed is for the step to read, strictly, before
+it passes anything more. A step that waits for a person's answer is woken in the same way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from modegate.core.errors import LogUnavailable
+from modegate.core.ids import SessionKey
+from modegate.core.policy.in_force import Standing
+from modegate.server.log.protocol import EventLog
+from modegate.server.policies import Policies
+from modegate.server.proxy.sessions import Sessions
+
+logger = logging.getLogger(__name__)
+
+WAIT_S = 1.0
+"""How long one wait for the feed lasts; what comes meanwhile ends it at once, or within a poll of SQLite."""
+
+AGAIN_S = 0.2
+"""How long to wait before a feed that cannot be read is tried again."""
+
+
+class Mark:
+    """One step under way."""
+
+    __slots__ = ("changed", "keys", "woken")
+
+    def __init__(self) -> None:
+        """Begin with nothing to look at."""
+        self.changed = False
+        """The log of one of its sessions has changed since the step looked at it."""
+        self.keys: set[SessionKey] = set()
+        self.woken: asyncio.Event | None = None
+        """Set too, where the step waits for it."""
+
+    def change(self) -> None:
+        """Note a change."""
+        self.changed = True
+        if self.woken is not None:
+            self.woken.set()
+
+
+class Look:
+    """Reads strictly what one step's session stands under now; refers to nothing of the step."""
+
+    def __init__(
+        self, under_way: UnderWay, sessions: Sessions, policies: Policies, key: SessionKey
+    ) -> None:
+        """Take what it reads through."""
+        self._under_way = under_way
+        self._sessions = sessions
+        self._policies = policies
+        self._key = key
+        self.mark = Mark()
+
+    async def __call__(self) -> Standing:
+        """Give what the session stands under; from here on the sessions that hold it are watched too."""
+        while True:
+            self.mark.changed = False
+            standing = await self._sessions.stand(self._key, self._policies.current)
+            if not self.watch_parents(standing):
+                return standing
+
+    def watch_parents(self, standing: Standing) -> bool:
+        """Watch the sessions that hold this one; tell whether one is new, so that all is read again."""
+        keys = (SessionKey(self._key.tenant, one) for one in standing.sessions)
+        return self._under_way.also(self.mark, keys)
+
+    async def tightened(self) -> Standing | None:
+        """Give what the session stands under if a person has set a mode; free unless the log changed."""
+        if not self.mark.changed:
+            return None
+        now = await self()
+        return now if now.gated else None
+
+
+class UnderWay:
+    """The steps under way; one instance a process."""
+
+    def __init__(self, log: EventLog) -> None:
+        """Take the log whose feed is followed while `run` runs."""
+        self._log = log
+        self._marks: dict[SessionKey, set[Mark]] = {}
+        self._some = asyncio.Event()
+        self._position: str | None = None
+
+    @contextmanager
+    def watch(self, sessions: Sessions, policies: Policies, key: SessionKey) -> Iterator[Look]:
+        """Watch a session during a step; begun before its log is read, so that nothing falls between."""
+        look = Look(self, sessions, policies, key)
+        mark = look.mark
+        self.also(mark, (key,))
+        try:
+            yield look
+        finally:
+            self._forget(mark)
+
+    @contextmanager
+    def wake(self, key: SessionKey) -> Iterator[asyncio.Event]:
+        """Give what is set whenever the log of a session may have changed; whoever looks clears it before."""
+        mark = Mark()
+        mark.woken = asyncio.Event()
+        self.also(mark, (key,))
+        try:
+            yield mark.woken
+        finally:
+            self._forget(mark)
+
+    def wake_all(self) -> None:
+        """Let everybody who waits look around: the process is about to end, and nothing else has changed."""
+        for marks in self._marks.values():
+            for mark in marks:
+                if mark.woken is not None:
+                    mark.woken.set()
+
+    def _forget(self, mark: Mark) -> None:
+        for one in mark.keys:
+            marks = self._marks[one]
+            marks.discard(mark)
+            if not marks:
+                del self._marks[one]
+        if not self._marks:
+            self._some.clear()
+
+    def also(self, mark: Mark, keys: Iterable[SessionKey]) -> bool:
+        """Watch the sessions too that hold this one; tell whether one is new, so that all is read again."""
+        new = set(keys) - mark.keys
+        for key in new:
+            self._marks.setdefault(key, set()).add(mark)
+        mark.keys |= new
+        if new:
+            self._some.set()
+        return bool(new)
+
+    def changed(self, key: SessionKey) -> None:
+        """Take that the log of a session has changed, or that nobody knows whether it has."""
+        for mark in self._marks.get(key, ()):
+            mark.change()
+
+    def _all_changed(self) -> None:
+        for key in self._marks:
+            self.changed(key)
+
+    async def run(self) -> None:
+        """Follow the feed, but not while no step is under way."""
+        failed = False
+        while True:
+            await self._some.wait()
+            try:
+                await self._look()
+            except LogUnavailable as error:
+                # Nobody whose change cannot be read here was told that it holds, unless by another process.
+                if not failed:
+                    logger.warning("answers under way are not told of changes of modes: %s", error)
+                failed = True
+                await asyncio.sleep(AGAIN_S)
+            else:
+                failed = False
+
+    async def _look(self) -> None:
+        first = self._position is None
+        found = await self._log.changes(self._position, wait=0.0 if first else WAIT_S)
+        self._position = found.position
+        if first or found.gap:
+            self._all_changed()
+        for change in found.changes:
+            self.changed(change.key)

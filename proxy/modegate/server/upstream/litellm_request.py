@@ -1,0 +1,150 @@
+"""Requests to a provider that is reached by translation (litellm).
+
+What a client's body says becomes the arguments of a function that also takes addresses, keys and switches
+of its own, so only what the dialect knows is let through; the rest is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from modegate.core.errors import BadRequest, DialectName
+from modegate.core.step.answer.calls import SIGNATURE
+from modegate.core.wire import json_spans
+from modegate.core.wire.weight import REQUEST_VALUES, TOO_DENSE, is_dense
+
+_CHAT_FIELDS = """
+    messages tools tool_choice functions function_call parallel_tool_calls stream stream_options
+    temperature top_p n stop max_tokens max_completion_tokens presence_penalty frequency_penalty
+    logit_bias logprobs top_logprobs response_format seed user reasoning_effort verbosity thinking
+    modalities prediction service_tier web_search_options prompt_cache_key safety_identifier
+"""
+_RESPONSES_FIELDS = """
+    input instructions include max_output_tokens parallel_tool_calls reasoning stream temperature
+    text tool_choice tools top_p truncation user prompt_cache_key safety_identifier service_tier
+"""
+_MESSAGES_FIELDS = """
+    messages system max_tokens tools tool_choice stream temperature top_p top_k stop_sequences
+    thinking metadata
+"""
+FIELDS: Final[Mapping[DialectName, frozenset[str]]] = {
+    "chat": frozenset(_CHAT_FIELDS.split()),
+    "responses": frozenset(_RESPONSES_FIELDS.split()),
+    "messages": frozenset(_MESSAGES_FIELDS.split()),
+}
+"""The keys of a body that are passed on."""
+
+STORED: Final = ("previous_response_id", "conversation", "prompt", "background")
+"""What refers to something that the OpenAI API keeps, and nobody keeps here."""
+
+OFFERED: Final = ("function", "custom", "namespace", "web_search", "bash_", "text_editor_")
+"""How the types of tools begin that are passed on."""
+
+AMBIENT: Final = frozenset(
+    {"bedrock", "sagemaker", "sagemaker_chat", "vertex_ai", "vertex_ai_beta"}
+)
+"""Providers whose credential is no key but an identity of the process (AWS, Google Cloud)."""
+
+
+def model_for(pattern: str, model: str | None) -> tuple[str, str]:
+    """Give provider and model to ask for, by the policy's `provider/model` with `*` for the client's.
+
+    Raises:
+        BadRequest: the client names no model, and the policy names none either.
+    """
+    provider, _, name = pattern.partition("/")
+    if "*" not in name:
+        return provider, name
+    if not model:
+        raise BadRequest("the request names no model")
+    return provider, name.replace("*", model.removeprefix(f"{provider}/"))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a body asks for."""
+
+    model: str | None
+    arguments: dict[str, Any]
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the answer is to be streamed."""
+        return self.arguments.get("stream") is True
+
+
+def asked(dialect: DialectName, body: bytes) -> Asked:
+    """Read what of a body is passed on.
+
+    Raises:
+        BadRequest: it cannot be read, or asks for what translation cannot give.
+    """
+    if is_dense(body, REQUEST_VALUES):
+        raise BadRequest(TOO_DENSE)
+    try:
+        fields = msgspec.json.decode(json_spans.without_lone_surrogates(body), type=dict[str, Any])
+    except (ValueError, RecursionError) as error:
+        raise BadRequest("the request's body is not a JSON object") from error
+    if dialect == "responses":
+        for name in STORED:
+            if fields.get(name):
+                raise BadRequest(
+                    f"{name} is not possible with this model: nothing is stored for it; "
+                    "send the whole input"
+                )
+    passed = {key: value for key, value in fields.items() if key in FIELDS[dialect]}
+    if isinstance(passed.get("tools"), list):
+        passed["tools"] = [tool for tool in passed["tools"] if _is_offered(tool)] or None
+    if dialect == "messages":
+        _give_back(passed.get("messages"))
+        user = passed.get("metadata")
+        known = user.get("user_id") if isinstance(user, dict) else None
+        passed["metadata"] = None if known is None else {"user_id": known}
+    model = fields.get("model")
+    return Asked(
+        model if isinstance(model, str) else None,
+        {key: value for key, value in passed.items() if value is not None},
+    )
+
+
+def _is_offered(tool: Any) -> bool:
+    """Tell whether a tool is run by the client, or is a search that the provider runs.
+
+    Others litellm would run itself, from here: MCP servers, searches in files, code.
+    """
+    if not isinstance(tool, dict):
+        return False
+    kind = tool.get("type") or "function"
+    return isinstance(kind, str) and kind.startswith(OFFERED)
+
+
+def _give_back(messages: Any) -> None:
+    """Put what `litellm_answer` wrote into a call's id where litellm looks for it in this dialect."""
+    for message in messages if isinstance(messages, list) else []:
+        content = message.get("content") if isinstance(message, dict) else None
+        for block in content if isinstance(content, list) else []:
+            name = block.get("id") if isinstance(block, dict) else None
+            if isinstance(name, str) and SIGNATURE in name and block.get("type") == "tool_use":
+                signature = name.partition(SIGNATURE)[2]
+                block["provider_specific_fields"] = {"signature": signature}
+
+
+def renamed(body: bytes, pattern: str) -> bytes:
+    """Give a body that asks for the policy's model, with all other bytes as they were.
+
+    Raises:
+        BadRequest: it cannot be read, or no model is named.
+    """
+    try:
+        members = json_spans.members(json_spans.without_lone_surrogates(body))
+        found = [member.value for member in members if member.key == "model"]
+        names = [msgspec.json.decode(body[span.start : span.end]) for span in found]
+    except ValueError as error:
+        raise BadRequest("the request's body is not a JSON object") from error
+    client = names[-1] if names and isinstance(names[-1], str) else None
+    name = json_spans.quote(model_for(pattern, client)[1])
+    return json_spans.apply(body, [json_spans.Edit(span.start, span.end, name) for span in found])

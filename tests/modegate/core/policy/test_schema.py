@@ -1,0 +1,102 @@
+"""Small values of a policy: sizes, durations, sources of a session id, names of modes."""
+
+from __future__ import annotations
+
+import pytest
+
+from modegate.core.policy.document import Place, read_document
+from modegate.core.policy.schema import (
+    choice,
+    count,
+    duration,
+    mode_name,
+    mode_reference,
+    size,
+    source,
+)
+
+
+def value(text: str) -> Place:
+    return (read_document(f"a: {text}").mapping() or {})["a"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("1", 1), ("1 B", 1), ("2KiB", 2048), ('"64MiB"', 64 * 2**20), ("1 GiB", 2**30)],
+)
+def test_a_size_is_bytes_or_has_a_unit(text: str, expected: int) -> None:
+    assert size(value(text)) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["0", "-1", "1.5", "1kb", "1e9", "0x10", "", "{}", "9999999999999"]
+)
+def test_another_size_is_a_problem(text: str) -> None:
+    place = value(text)
+    assert size(place) is None
+    assert len(place.document.problems) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("30", 30.0), ("0", 0.0), ("0.5", 0.5), ('"30s"', 30.0), ("250ms", 0.25), ("2 m", 120.0),
+     ("1h", 3600.0)],
+)  # fmt: skip
+def test_a_duration_is_seconds_or_has_a_unit(text: str, expected: float) -> None:
+    assert duration(value(text)) == expected
+
+
+@pytest.mark.parametrize("text", ["-1", "1d", "1:30", "010", ".5", "inf", "[]"])
+def test_another_duration_is_a_problem(text: str) -> None:
+    place = value(text)
+    assert duration(place) is None
+    assert len(place.document.problems) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "headers_only", "expected"),
+    [
+        ("path", False, "path"),
+        ("header:X-Session", False, "header:x-session"),
+        ("header:X-Session", True, "header:x-session"),
+        ("body:metadata.session_id", False, "body:metadata.session_id"),
+        ("path", True, None),
+        ("body:a", True, None),
+        ("'header:a b'", False, None),
+        ("'body:'", False, None),
+        ("Path", False, None),
+        ("1", False, None),
+    ],
+)
+def test_a_source_is_a_path_a_header_or_a_field(
+    text: str, headers_only: bool, expected: str | None
+) -> None:
+    place = value(text)
+    assert source(place, headers_only=headers_only) == expected
+    assert bool(place.document.problems) is (expected is None)
+
+
+@pytest.mark.parametrize(
+    ("name", "good"),
+    [("plan", True), ("Plan-2.b_c", True), ("default", False), ("a b", False), (".a", False),
+     ("a" * 64, True), ("a" * 65, False), ("é", False), ("a\n", False)],
+)  # fmt: skip
+def test_a_mode_id_is_a_plain_name_and_not_default(name: str, good: bool) -> None:
+    place = value("x")
+    assert mode_name(place, name) == (name if good else None)
+    assert bool(place.document.problems) is not good
+
+
+def test_words_numbers_and_modes_are_checked_against_what_there_is() -> None:
+    assert choice(value("b"), ("a", "b")) == "b"
+    assert count(value("3"), 1, 3) == 3
+    assert mode_reference(value("plan"), {"plan"}) == "plan"
+    for read in (
+        lambda place: choice(place, ("a", "b")),
+        lambda place: count(place, 1, 3),
+        lambda place: mode_reference(place, {"plan"}),
+    ):
+        for text in ("4", "c", "[]"):
+            place = value(text)
+            assert read(place) is None
+            assert len(place.document.problems) == 1
