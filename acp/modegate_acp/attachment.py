@@ -36,7 +36,7 @@ class Out:
         return write(self.message)
 
 
-class News:
+class Snapshot:
     """A session's state under a policy; what all of its followers are told of it is made once."""
 
     def __init__(
@@ -70,10 +70,10 @@ class News:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class Perspective:
     """News as one connection may see them, now."""
 
-    news: News
+    news: Snapshot
     peer: Peer
     level: Level
     now_ms: int
@@ -102,7 +102,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class LastShown:
     """What a connection was shown of a session."""
 
     age: tuple[int, int]
@@ -115,13 +115,15 @@ class Shown:
     """It was told what can be typed as a prompt."""
 
 
-def begin(view: View) -> Shown:
+def begin(view: Perspective) -> LastShown:
     """Give what an answer to new, load or resume shows; questions come after it, by `catch_up`."""
     state = view.state
-    return Shown(view.news.age, state.mode_seq, view.news.modes, view.news.held)
+    return LastShown(view.news.age, state.mode_seq, view.news.modes, view.news.held)
 
 
-def catch_up(shown: Shown, view: View, new_rpc: Callable[[], str]) -> tuple[Shown, list[Out]]:
+def catch_up(
+    shown: LastShown, view: Perspective, new_rpc: Callable[[], str]
+) -> tuple[LastShown, list[Out]]:
     """Give what is to be sent, and what the connection has been shown then.
 
     A state that is older than what was shown changes nothing. `new_rpc` gives ids that are never given twice.
@@ -134,7 +136,7 @@ def catch_up(shown: Shown, view: View, new_rpc: Callable[[], str]) -> tuple[Show
     return replace(begin(view), asked=asked, commands=True), out + about
 
 
-def _mode(shown: Shown, view: View) -> list[Out]:
+def _mode(shown: LastShown, view: Perspective) -> list[Out]:
     news = view.news
     same = news.modes == shown.modes and news.held.by == shown.held.by
     if same and news.state.mode_seq == shown.mode_seq:
@@ -143,7 +145,7 @@ def _mode(shown: Shown, view: View) -> list[Out]:
 
 
 def _questions(
-    shown: Shown, view: View, new_rpc: Callable[[], str]
+    shown: LastShown, view: Perspective, new_rpc: Callable[[], str]
 ) -> tuple[dict[str, Asked], list[Out]]:
     is_open = {name: one for name, one in view.state.approvals.items() if _open(one, view.now_ms)}
     out: list[Out] = []
@@ -164,7 +166,9 @@ def _open(approval: Approval, now_ms: int) -> bool:
     return approval.open and now_ms < approval.ends
 
 
-def _ask(approval: Approval, view: View, new_rpc: Callable[[], str]) -> tuple[Asked, list[Out]]:
+def _ask(
+    approval: Approval, view: Perspective, new_rpc: Callable[[], str]
+) -> tuple[Asked, list[Out]]:
     call = render.tool_call(approval)
     out = [Out(render.pending(view.session, call))]
     may = offered(approval.asked, view.level, one_way=view.peer.one_way)
@@ -179,7 +183,7 @@ def _ask(approval: Approval, view: View, new_rpc: Callable[[], str]) -> tuple[As
     return Asked(rpc, tuple(one.id for one in may), approval.ends), out
 
 
-def _over(name: str, before: Asked, view: View) -> list[Out]:
+def _over(name: str, before: Asked, view: Perspective) -> list[Out]:
     ended = view.state.approvals.get(name)
     well = ended is not None and ended.approved
     out = [Out(render.withdrawn(before.rpc))] if before.rpc is not None else []
@@ -189,7 +193,7 @@ def _over(name: str, before: Asked, view: View) -> list[Out]:
     ]
 
 
-def replied(shown: Shown, name: str) -> Shown:
+def replied(shown: LastShown, name: str) -> LastShown:
     """Note that the client has answered, so that it is neither asked again nor told to forget it."""
     before = shown.asked.get(name)
     if before is None:
@@ -197,6 +201,6 @@ def replied(shown: Shown, name: str) -> Shown:
     return replace(shown, asked={**shown.asked, name: replace(before, rpc=None)})
 
 
-def forget(shown: Shown, *names: str) -> Shown:
+def forget(shown: LastShown, *names: str) -> LastShown:
     """Forget that questions were asked, so that they are asked again."""
     return replace(shown, asked={one: a for one, a in shown.asked.items() if one not in names})

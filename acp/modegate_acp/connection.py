@@ -16,7 +16,7 @@ from modegate.core.ids import SessionId, SessionKey, Tenant
 from modegate.core.levels import Level
 from modegate.core.policy.control import OWN_TOKEN
 from modegate.server.access import Grant
-from modegate.server.extension import Shared
+from modegate.server.extension import Services
 from modegate_acp import protocol
 from modegate_acp.attachment import Out
 from modegate_acp.dispatch import CancelRequest, Command, command
@@ -34,7 +34,7 @@ from modegate_acp.protocol import (
     RpcError,
 )
 from modegate_acp.quirks import Peer
-from modegate_acp.work import CANCEL_REQUEST, Work
+from modegate_acp.work import CANCEL_REQUEST, RunningRequests
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class Connection:
     """One connection; all on the event loop."""
 
     def __init__(
-        self, shared: Shared, feed: Feed, caller: Caller, handle: Handle, *, split: bool
+        self, shared: Services, feed: Feed, caller: Caller, handle: Handle, *, split: bool
     ) -> None:
         """Begin before `initialize`; `split` if each session has a stream of its own."""
         self.shared = shared
@@ -79,7 +79,7 @@ class Connection:
         """Open streams, where it has streams of its own."""
         self.following = Following(shared, feed, self, split=split)
         self.outbox = self.following.outbox
-        self.work = Work(self, feed.spawn)
+        self.work = RunningRequests(self, feed.spawn)
         self._handle = handle
         self._order = asyncio.Lock()
         self._granted: tuple[str, Grant | None] = ("", None)

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from modegate.core.errors import UnknownTenant
 from modegate.core.ids import LOCAL, Tenant, parse_tenant
 from modegate.server.access import GRANT, Grant, bearer, problem
-from modegate.server.extension import Shared
+from modegate.server.extension import Services
 from modegate.server.jobs import Job
 from modegate_acp.connection import Caller, Connection
 from modegate_acp.fanout import Fanout
@@ -36,7 +36,7 @@ NOT_ALLOWED = 1008
 class Endpoint:
     """All connections of this process."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Services) -> None:
         """Take the parts of the proxy that it uses."""
         self._shared = shared
         self._fanout = Fanout(shared, self._tick)
@@ -137,6 +137,6 @@ def agents_base(scheme: str, host: str, port: int | None) -> str:
     return f"{'https' if scheme in ('https', 'wss') else 'http'}://{host}"
 
 
-def build(shared: Shared) -> Endpoint:
+def build(shared: Services) -> Endpoint:
     """Make the endpoint of a proxy, for `compose(acp=build)`."""
     return Endpoint(shared)

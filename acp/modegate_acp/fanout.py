@@ -14,9 +14,9 @@ from typing import Any
 from modegate.core.errors import LogUnavailable, ModegateError
 from modegate.core.ids import SessionKey
 from modegate.core.log.parents import ALONE, Held
-from modegate.server.extension import Shared
+from modegate.server.extension import Services
 from modegate.server.proxy.sessions import held_by
-from modegate_acp.attachment import News
+from modegate_acp.attachment import Snapshot
 from modegate_acp.following import Following
 
 logger = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ AGAIN_S = 1.0
 class Fanout:
     """The followers of this process, and the tasks that run for them."""
 
-    def __init__(self, shared: Shared, on_tick: Callable[[], None]) -> None:
+    def __init__(self, shared: Services, on_tick: Callable[[], None]) -> None:
         """Follow nothing yet; `on_tick` is called about once a second while `run` runs."""
         self._shared = shared
         self._on_tick = on_tick
@@ -150,7 +150,7 @@ class Fanout:
                 logger.warning("session %s cannot be shown: %s", key, error)
             else:
                 self._note(key, held)
-                news = News(key.session, state, self._shared.policies.current, held)
+                news = Snapshot(key.session, state, self._shared.policies.current, held)
                 for follower in self.followers(key):
                     follower.offer(news)
             self._missed.discard(key)

@@ -15,10 +15,19 @@ from modegate.core.ids import Seq, SessionId, SessionKey
 from modegate.core.levels import Level, to_answer
 from modegate.core.log.fold import State
 from modegate.core.log.parents import Held
-from modegate.server.extension import Shared
+from modegate.server.extension import Services
 from modegate.server.proxy.sessions import held_by
 from modegate_acp import render
-from modegate_acp.attachment import News, Out, Shown, View, begin, catch_up, forget, replied
+from modegate_acp.attachment import (
+    LastShown,
+    Out,
+    Perspective,
+    Snapshot,
+    begin,
+    catch_up,
+    forget,
+    replied,
+)
 from modegate_acp.outbox import Outbox
 from modegate_acp.permissions import Abstained, Chosen, outcome
 from modegate_acp.prompts import Prompts
@@ -35,7 +44,7 @@ SHOWN_S = 1.0
 """Within this time the clients of every process are shown a question. Who dismisses it sooner, which only a
 machine does, must not have said no before others could see it."""
 
-_NOTHING = Shown((-1, -1), Seq(-1), {})
+_NOTHING = LastShown((-1, -1), Seq(-1), {})
 
 
 class Feed(Protocol):
@@ -98,15 +107,15 @@ class Viewer(Protocol):
 class Following:
     """One connection's sessions and its questions; all on the event loop."""
 
-    def __init__(self, shared: Shared, feed: Feed, viewer: Viewer, *, split: bool) -> None:
+    def __init__(self, shared: Services, feed: Feed, viewer: Viewer, *, split: bool) -> None:
         """Follow nothing yet; `split` if each session has a stream of its own."""
         self.outbox = Outbox(self._refresh, split=split)
         self._shared = shared
         self._feed = feed
         self._viewer = viewer
         self._fed: set[SessionId] = set()
-        self._shown: dict[SessionId, Shown] = {}
-        self._newest: dict[SessionId, News] = {}
+        self._shown: dict[SessionId, LastShown] = {}
+        self._newest: dict[SessionId, Snapshot] = {}
         self.replies = Replies(self.send, shared.clock.new_id)
         self._telling: dict[str, asyncio.Task[None]] = {}
         """For each question that its person is shown: the log is being told so, or has been."""
@@ -171,11 +180,11 @@ class Following:
         self._newest.clear()
         self.replies.clear()
 
-    def news(self, session: SessionId, state: State, held: Held) -> News:
+    def news(self, session: SessionId, state: State, held: Held) -> Snapshot:
         """Give a state as news, under the policy of now."""
-        return News(session, state, self._shared.policies.current, held)
+        return Snapshot(session, state, self._shared.policies.current, held)
 
-    def offer(self, news: News) -> None:
+    def offer(self, news: Snapshot) -> None:
         """Take the newest of a session, to be told when there is room."""
         known = self._newest.get(news.session)
         if known is None or known.age <= news.age:
@@ -223,10 +232,10 @@ class Following:
     def _peer(self) -> Peer:
         return self._viewer.peer or Peer()
 
-    def _view(self, news: News) -> View:
+    def _view(self, news: Snapshot) -> Perspective:
         level = self._viewer.level or Level.OBSERVE
         asks = self._asks(news.session)
-        return View(news, self._peer, level, self._shared.clock.now_ms(), asks)
+        return Perspective(news, self._peer, level, self._shared.clock.now_ms(), asks)
 
     def _refresh(self, session: SessionId) -> None:
         news, before = self._newest.get(session), self._shown.get(session)

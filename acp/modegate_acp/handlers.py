@@ -26,7 +26,7 @@ from modegate_acp.dispatch import Command, unknown_session
 from modegate_acp.prompting import prompt
 from modegate_acp.protocol import INVALID_PARAMS, Message, Request, RpcError
 from modegate_acp.quirks import Peer
-from modegate_acp.transition import Wish, set_mode
+from modegate_acp.transition import ModeChange, set_mode
 from modegate_acp.work import SESSION_CANCEL
 
 ACP = "acp"
@@ -58,7 +58,7 @@ async def handle(connection: Connection, command: Command, request: Request) -> 
             return await _close(connection, command.session)
         case dispatch.SetMode():
             await _follow(connection, command.session)
-            return await set_mode(connection, Wish.of(connection, command), request)
+            return await set_mode(connection, ModeChange.of(connection, command), request)
         case dispatch.Prompt():
             await _follow(connection, command.session)
             answer = partial(prompt, connection, command, rows_of)
@@ -181,7 +181,7 @@ def _line(record: Record) -> str | None:
 
 
 async def _list(connection: Connection, command: dispatch.ListSessions) -> Message:
-    await connection.shared.recorder.flush()
+    await connection.shared.batch_writer.flush()
     rows: list[Message] = []
     cursor = command.cursor
     for _ in range(MAX_PAGES):

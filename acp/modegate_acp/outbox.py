@@ -19,7 +19,7 @@ MAX_WAITING = 1_024
 
 
 @dataclass(slots=True, eq=False)
-class Lane:
+class StreamQueue:
     """One stream's messages."""
 
     queue: deque[tuple[SessionId | None, Out]] = field(default_factory=deque)
@@ -37,10 +37,10 @@ class Outbox:
 
     def __init__(self, refresh: Callable[[SessionId], None], *, split: bool) -> None:
         """Call `refresh` to have a session's news put, when there is room for them."""
-        self.main = Lane()
+        self.main = StreamQueue()
         self._refresh = refresh
         self._split = split
-        self._lanes: dict[SessionId, Lane] = {}
+        self._lanes: dict[SessionId, StreamQueue] = {}
         self._waiting = 0
         self.ended = asyncio.Event()
         self.overflowed = False
@@ -50,9 +50,9 @@ class Outbox:
         """Whether nothing more goes out."""
         return self.ended.is_set()
 
-    def open(self, session: SessionId) -> Lane:
+    def open(self, session: SessionId) -> StreamQueue:
         """Give a session a lane of its own, if lanes are split."""
-        return self._lanes.setdefault(session, Lane()) if self._split else self.main
+        return self._lanes.setdefault(session, StreamQueue()) if self._split else self.main
 
     def release(self, session: SessionId) -> None:
         """Give up a session's lane unless somebody reads it; what waits in it goes the common way."""
@@ -63,7 +63,7 @@ class Outbox:
             self.main.stale.update(lane.stale)
             self.main.wake.set()
 
-    def lane(self, session: SessionId | None) -> Lane:
+    def lane(self, session: SessionId | None) -> StreamQueue:
         """Give the lane on which a message about this session goes."""
         return self.main if session is None else self._lanes.get(session, self.main)
 
@@ -86,14 +86,14 @@ class Outbox:
         lane.stale[session] = None
         lane.wake.set()
 
-    def hold(self, lane: Lane, reader: object) -> bool:
+    def hold(self, lane: StreamQueue, reader: object) -> bool:
         """Let a reader have a lane's messages from now on; tell whether another one had some before."""
         lane.reader = reader
         lane.wake.set()
         before, lane.was_read = lane.was_read, True
         return before
 
-    async def take(self, lane: Lane, reader: object) -> tuple[SessionId | None, Out] | None:
+    async def take(self, lane: StreamQueue, reader: object) -> tuple[SessionId | None, Out] | None:
         """Give the next message; None when the outbox is closed or another reader has taken over."""
         while not self.closed and lane.reader is reader:
             if lane.queue:

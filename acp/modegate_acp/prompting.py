@@ -13,7 +13,7 @@ from modegate_acp.dispatch import Prompt, SetMode
 from modegate_acp.errors import as_rpc
 from modegate_acp.prompt import ABOUT, HELP, Typed, mode_text, sessions_text, status_text, typed
 from modegate_acp.protocol import Message, RpcError
-from modegate_acp.transition import Wish, set_now
+from modegate_acp.transition import ModeChange, set_now
 
 Rows = Callable[[Connection], Awaitable[list[tuple[SessionId, str, str]]]]
 
@@ -44,8 +44,8 @@ async def _text(connection: Connection, asked: Prompt, command: Typed, rows: Row
         return sessions_text(await rows(connection))
     if command.sets:
         wish = SetMode(session, command.rest, asked.seen)
-        named = Wish.of(connection, wish)
-        await set_now(connection, Wish(session, named.mode, "prompt", asked.seen))
+        named = ModeChange.of(connection, wish)
+        await set_now(connection, ModeChange(session, named.mode, "prompt", asked.seen))
         return f"Mode: {named.mode}"
     state = await shared.folds.state(connection.key(session))
     held = await held_by(shared.folds, connection.key(session), state)

@@ -18,7 +18,7 @@ from modegate.server.control.http import SSE_HEADERS
 from modegate_acp import protocol
 from modegate_acp.connection import Caller, Connection, session_named
 from modegate_acp.following import MAX_SESSIONS
-from modegate_acp.outbox import Lane
+from modegate_acp.outbox import StreamQueue
 from modegate_acp.protocol import MAX_MESSAGE, Batch, Incoming, Request, RpcError
 from modegate_acp.streams import Asgi, Connections, first_of
 
@@ -132,7 +132,7 @@ class Streamable:
                 self._connections.idle(connection)
 
 
-async def _events(connection: Connection, lane: Lane, reader: object, send: Send) -> None:
+async def _events(connection: Connection, lane: StreamQueue, reader: object, send: Send) -> None:
     head = {"content-type": "text/event-stream", **SSE_HEADERS}
     headers = [(name.encode(), value.encode()) for name, value in head.items()]
     await send({"type": "http.response.start", "status": 200, "headers": headers})

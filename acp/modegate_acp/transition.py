@@ -27,7 +27,7 @@ CONFIRM_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ModeChange:
     """A mode that a client wants."""
 
     session: SessionId
@@ -37,7 +37,7 @@ class Wish:
     as_option: bool = False
 
     @classmethod
-    def of(cls, connection: Connection, command: dispatch.SetMode) -> Wish:
+    def of(cls, connection: Connection, command: dispatch.SetMode) -> ModeChange:
         """Read a command by the policy of now.
 
         Raises:
@@ -57,7 +57,7 @@ class _Unconfirmed(Exception):
         self.state = state
 
 
-async def set_mode(connection: Connection, wish: Wish, request: Request) -> Message | None:
+async def set_mode(connection: Connection, wish: ModeChange, request: Request) -> Message | None:
     """Set a mode and give the result; None if a person is asked first, and the answer comes later."""
     # A later wish of the same client takes the place of one that still waits for its person.
     for method in ("session/set_mode", "session/set_config_option"):
@@ -74,7 +74,7 @@ async def set_mode(connection: Connection, wish: Wish, request: Request) -> Mess
     return None
 
 
-async def set_now(connection: Connection, wish: Wish) -> Message:
+async def set_now(connection: Connection, wish: ModeChange) -> Message:
     """Set a mode and give the result, and wait for the person if need be."""
     try:
         return await _set(connection, wish, None)
@@ -82,7 +82,7 @@ async def set_now(connection: Connection, wish: Wish) -> Message:
         return await _confirmed(connection, wish, unconfirmed.state)
 
 
-async def _confirmed(connection: Connection, wish: Wish, state: State) -> Message:
+async def _confirmed(connection: Connection, wish: ModeChange, state: State) -> Message:
     dialog = f"mg-confirm-{connection.shared.clock.new_id()}"
     held = await _held(connection, wish, state)
     was, parent = held.mode(state.mode), follows(state)
@@ -105,7 +105,7 @@ async def _confirmed(connection: Connection, wish: Wish, state: State) -> Messag
         return await _unset(connection, wish, "the mode has changed meanwhile")
 
 
-async def _unset(connection: Connection, wish: Wish, why: str) -> Message:
+async def _unset(connection: Connection, wish: ModeChange, why: str) -> Message:
     """Give the result if the mode is in force by now all the same; else raise, and say which one is."""
     state = await connection.shared.folds.state(connection.key(wish.session))
     # Clients show the new mode before it is theirs: they are told the one in force.
@@ -117,7 +117,7 @@ async def _unset(connection: Connection, wish: Wish, why: str) -> Message:
     raise RpcError(CANCELLED, f"mode {wish.mode!r} was not set: {why}", data)
 
 
-async def _set(connection: Connection, wish: Wish, confirmed: Before | None) -> Message:
+async def _set(connection: Connection, wish: ModeChange, confirmed: Before | None) -> Message:
     shared, key = connection.shared, connection.key(wish.session)
     before = await shared.folds.state(key)
     held = await _held(connection, wish, before)
@@ -141,17 +141,17 @@ async def _set(connection: Connection, wish: Wish, confirmed: Before | None) -> 
     return _result(connection, wish, change.state, held)
 
 
-async def _held(connection: Connection, wish: Wish, state: State) -> Held:
+async def _held(connection: Connection, wish: ModeChange, state: State) -> Held:
     return await held_by(connection.shared.folds, connection.key(wish.session), state)
 
 
-def _result(connection: Connection, wish: Wish, state: State, held: Held) -> Message:
+def _result(connection: Connection, wish: ModeChange, state: State, held: Held) -> Message:
     if not wish.as_option:
         return {}
     return {"configOptions": render.options(connection.shared.policies.current, state, held)}
 
 
-def _sure(connection: Connection, wish: Wish, state: State, held: Held) -> bool:
+def _sure(connection: Connection, wish: ModeChange, state: State, held: Held) -> bool:
     """Tell whether a person decided this with the mode in force before their eyes, unasked."""
     if not connection.shared.policies.current.control.acp.confirm_loosening:
         return True

@@ -36,7 +36,7 @@ class _Running:
     task: asyncio.Task[None]
 
 
-class Work:
+class RunningRequests:
     """What runs for one connection; each request is answered once."""
 
     def __init__(self, answers: _Answers, spawn: Spawn) -> None:

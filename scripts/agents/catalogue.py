@@ -26,7 +26,7 @@ HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
-class Place:
+class YamlValue:
     """Where one run happens."""
 
     home: Path
@@ -35,7 +35,7 @@ class Place:
     """Ends in `/v1`."""
 
 
-Command = Callable[[Place, str], list[str]]
+Command = Callable[[YamlValue, str], list[str]]
 """Makes the command that runs an agent once, with a prompt."""
 
 
@@ -72,8 +72,8 @@ class Agent:
     """It declares tools, and runs calls of the API."""
     text: TextHabit | None = None
     """How it writes files where it runs what its model says in plain text."""
-    environment: Callable[[Place], dict[str, str]] = lambda _place: {}
-    files: Callable[[Place], dict[str, Any]] = lambda _place: {}
+    environment: Callable[[YamlValue], dict[str, str]] = lambda _place: {}
+    files: Callable[[YamlValue], dict[str, Any]] = lambda _place: {}
     """Its configuration by path below HOME: text as it is, else as JSON."""
     npm: tuple[str, ...] = ()
     pypi: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ class Agent:
     limit: int = 12
     """Most model requests that any run may take."""
 
-    def prepare(self, place: Place) -> dict[str, str]:
+    def prepare(self, place: YamlValue) -> dict[str, str]:
         """Write its configuration and give its whole environment."""
         for path, content in self.files(place).items():
             file = place.home / path
@@ -99,7 +99,7 @@ class Agent:
         return common | quiet | self.environment(place)
 
 
-def opencode_config(place: Place) -> dict[str, Any]:
+def opencode_config(place: YamlValue) -> dict[str, Any]:
     """Give what OpenCode and its kin are told."""
     limit = {"context": 128_000, "output": 8_000}
     provider = {
@@ -116,7 +116,7 @@ def opencode_config(place: Place) -> dict[str, Any]:
     }
 
 
-def _opencode(_place: Place, prompt: str) -> list[str]:
+def _opencode(_place: YamlValue, prompt: str) -> list[str]:
     return [str(NODE_BIN / "opencode"), "run", "--format", "json", prompt]
 
 
@@ -142,7 +142,7 @@ OPENCODE = Agent(
 )
 
 
-def _qwen(_place: Place, prompt: str) -> list[str]:
+def _qwen(_place: YamlValue, prompt: str) -> list[str]:
     return [str(NODE_BIN / "qwen"), "-p", prompt, "--output-format", "json", "--yolo"]
 
 
@@ -182,8 +182,8 @@ def _codex(*options: str) -> Command:
     return lambda _place, prompt: [str(NODE_BIN / "codex"), *begin, prompt]
 
 
-def _codex_config(model: str) -> Callable[[Place], dict[str, Any]]:
-    def files(place: Place) -> dict[str, Any]:
+def _codex_config(model: str) -> Callable[[YamlValue], dict[str, Any]]:
+    def files(place: YamlValue) -> dict[str, Any]:
         lines = (
             f'model = "{model}"',
             'model_provider = "modegate"',
@@ -300,7 +300,7 @@ MINI_SWE = Agent(
 
 
 def _sdk(name: str, *options: str) -> Agent:
-    def command(place: Place, prompt: str) -> list[str]:
+    def command(place: YamlValue, prompt: str) -> list[str]:
         history = ["--history", str(place.home / "history.json")]
         return [sys.executable, str(HERE / "sdk_agent.py"), *options, *history, prompt]
 

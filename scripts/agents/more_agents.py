@@ -13,7 +13,7 @@ from catalogue import (
     Agent,
     Call,
     Command,
-    Place,
+    YamlValue,
     bash,
     opencode_config,
     patch,
@@ -63,8 +63,8 @@ def _pi(*options: str) -> Command:
     return lambda _place, prompt: [str(NODE_BIN / "pi"), *begin, prompt]
 
 
-def _pi_config(api: str) -> Callable[[Place], dict[str, Any]]:
-    def files(place: Place) -> dict[str, Any]:
+def _pi_config(api: str) -> Callable[[YamlValue], dict[str, Any]]:
+    def files(place: YamlValue) -> dict[str, Any]:
         url = place.base_url.removesuffix("/v1") if api.startswith("anthropic") else place.base_url
         provider = {"baseUrl": url, "api": api, "apiKey": KEY, "models": [{"id": MODEL}]}
         return {".pi/agent/models.json": {"providers": {"modegate": provider}}}
@@ -153,7 +153,7 @@ def _copilot(*options: str) -> Command:
     return lambda _place, prompt: [str(NODE_BIN / "copilot"), *options, "-p", prompt, *quiet]
 
 
-def _copilot_wire(api: str) -> Callable[[Place], dict[str, str]]:
+def _copilot_wire(api: str) -> Callable[[YamlValue], dict[str, str]]:
     return lambda place: {
         "COPILOT_PROVIDER_BASE_URL": place.base_url,
         "COPILOT_PROVIDER_API_KEY": KEY,
@@ -202,7 +202,7 @@ def _vibe(*options: str) -> Command:
     return lambda _place, prompt: [*begin, "-p", prompt]
 
 
-def _vibe_config(place: Place) -> dict[str, Any]:
+def _vibe_config(place: YamlValue) -> dict[str, Any]:
     lines = (
         f'active_model = "{MODEL}"',
         "enable_telemetry = false",

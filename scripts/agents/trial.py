@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from catalogue import Agent, Place
+from catalogue import Agent, YamlValue
 from person import Leaver, Person
 from proxy import Proxy
 from stories import PROMPT, SEED, SEED_TEXT, Story
@@ -55,7 +55,7 @@ def run(
     _git_folder(work)
     proxy = Proxy(folder / "modegate", {"answers": story.answers})
     try:
-        place = Place(folder / "home", work, proxy.base_url(session))
+        place = YamlValue(folder / "home", work, proxy.base_url(session))
         if mode != "default":
             proxy.set_mode(session, mode)
         person = Person(*proxy.watching(), reads) if story.plan else None
@@ -96,7 +96,7 @@ def _git_folder(work: Path) -> None:
         subprocess.run(["git", *words], cwd=work, check=True, capture_output=True)
 
 
-def _start(command: list[str], place: Place, agent: Agent, timeout: float) -> Ended:
+def _start(command: list[str], place: YamlValue, agent: Agent, timeout: float) -> Ended:
     """Run an agent to its end, and end all that it started."""
     place.home.mkdir(exist_ok=True)
     environment = agent.prepare(place)

@@ -23,7 +23,16 @@ from modegate.core.log.approvals import Approval, Status
 from modegate.core.log.events import ApprovalAsked, Option
 from modegate.core.log.fold import State
 from modegate.core.policy.model import Mode, Policy
-from modegate_acp.attachment import News, Out, Shown, View, begin, catch_up, forget, replied
+from modegate_acp.attachment import (
+    LastShown,
+    Out,
+    Perspective,
+    Snapshot,
+    begin,
+    catch_up,
+    forget,
+    replied,
+)
 from modegate_acp.quirks import Peer, peer
 from support.acp import Json, kinds
 
@@ -38,8 +47,10 @@ def state(seq: int, mode: str = "default", mode_seq: int = 0, *approvals: Approv
     return State(Seq(seq), ModeId(mode), Seq(mode_seq), approvals=open_ones)
 
 
-def view(state: State, policy: Policy = POLICY, level: Level = Level.FULL, now: int = 0) -> View:
-    return View(News(SessionId("s"), state, policy), Peer(), level, now)
+def view(
+    state: State, policy: Policy = POLICY, level: Level = Level.FULL, now: int = 0
+) -> Perspective:
+    return Perspective(Snapshot(SessionId("s"), state, policy), Peer(), level, now)
 
 
 def question(name: str = "q", status: Status = Status.ASKED, option: str = "") -> Approval:
@@ -48,7 +59,7 @@ def question(name: str = "q", status: Status = Status.ASKED, option: str = "") -
     return Approval(asked, status, option=option, by="person:cli")
 
 
-def shown(seen: State, policy: Policy = POLICY) -> Shown:
+def shown(seen: State, policy: Policy = POLICY) -> LastShown:
     """Give what a connection was shown that has caught up with a state."""
     return catch_up(begin(view(seen, policy)), view(seen, policy), rpcs().__next__)[0]
 

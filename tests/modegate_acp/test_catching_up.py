@@ -34,7 +34,7 @@ from modegate.core.log.events import (
 )
 from modegate.core.log.fold import State, fold
 from modegate.core.policy.model import Mode, Policy
-from modegate_acp.attachment import News, View, begin, catch_up
+from modegate_acp.attachment import Perspective, Snapshot, begin, catch_up
 from modegate_acp.quirks import Peer
 from support.acp import Json, updated
 
@@ -106,8 +106,8 @@ def test_a_client_ends_up_where_the_session_is(
     state, screen = State(), Screen()
     shown = None
 
-    def look() -> View:
-        return View(News(SessionId("s"), state, POLICY), Peer(), Level.FULL, 0)
+    def look() -> Perspective:
+        return Perspective(Snapshot(SessionId("s"), state, POLICY), Peer(), Level.FULL, 0)
 
     for at, (event, room) in enumerate([*log, (ModeSet(ModeId("plan")), True)]):
         state = fold(state, Record(Seq(at + 1), at, "person:cli", event))

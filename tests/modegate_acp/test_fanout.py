@@ -14,10 +14,10 @@ from modegate.core.errors import LogUnavailable, SessionUnreadable
 from modegate.core.ids import LOCAL, ModeId, Seq, SessionId, SessionKey
 from modegate.core.log.fold import State
 from modegate.core.policy.model import Policy
-from modegate.server.extension import Shared
+from modegate.server.extension import Services
 from modegate.server.log.protocol import Change, Changes
 from modegate_acp import fanout
-from modegate_acp.attachment import News
+from modegate_acp.attachment import Snapshot
 from modegate_acp.fanout import Fanout
 from modegate_acp.following import Following
 
@@ -63,10 +63,10 @@ class Follower:
     """One that keeps what it is offered."""
 
     def __init__(self, expired: bool = False) -> None:
-        self.offered: asyncio.Queue[News] = asyncio.Queue()
+        self.offered: asyncio.Queue[Snapshot] = asyncio.Queue()
         self.has_expired = expired
 
-    def offer(self, news: News) -> None:
+    def offer(self, news: Snapshot) -> None:
         self.offered.put_nowait(news)
 
     def expired(self, _now: int) -> list[SessionId]:
@@ -95,7 +95,7 @@ class Outside:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Fanout]:
         self.policies = self.clock = self
-        feed = Fanout(cast(Shared, self), lambda: None)
+        feed = Fanout(cast(Services, self), lambda: None)
         async with asyncio.timeout(20), asyncio.TaskGroup() as group:
             running = group.create_task(feed.run())
             await asyncio.sleep(0)

@@ -12,7 +12,7 @@ from modegate.core.errors import LogUnavailable
 from modegate.core.ids import SessionId
 from modegate_acp.errors import as_rpc
 from modegate_acp.protocol import Message, Request, RpcError
-from modegate_acp.work import MAX_RUNNING, SESSION_CANCEL, Work
+from modegate_acp.work import MAX_RUNNING, SESSION_CANCEL, RunningRequests
 
 S = SessionId("s")
 PROMPT = Request(1, "session/prompt")
@@ -38,7 +38,7 @@ class Running:
     def __init__(self) -> None:
         self.answers = Answers()
         self.tasks: list[asyncio.Task[None]] = []
-        self.work = Work(self.answers, self.spawn)
+        self.work = RunningRequests(self.answers, self.spawn)
         self.gate = asyncio.Event()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -286,7 +286,7 @@ async def test_s4_the_set_of_an_agents_derived_sessions(
 
         assert (await unnamed("one")).leaks
         assert proxy.composed
-        await proxy.composed.recorder.flush()
+        await proxy.composed.batch_writer.flush()
         row = (await proxy.control("GET", "/sessions")).json()["sessions"][0]
         await proxy.set_mode("plan", row["id"])
         assert not (await unnamed("two")).leaks

@@ -13,7 +13,7 @@ import pytest
 
 from modegate.core.dialects.chat.answer.stream import ChatStreamReader
 from modegate.core.dialects.chat.dialect import ChatDialect
-from modegate.core.step.request.hop_requests import Asking
+from modegate.core.step.request.hop_requests import HopRequests
 from modegate.server.proxy import step as step_module
 from modegate.server.proxy.thinking import LARGE
 from support.playbook import chunk, request, stream, text
@@ -35,7 +35,7 @@ ANSWER = {"id": "x", "object": "chat.completion", "choices": [
     {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": LONG}}]}  # fmt: skip
 
 CASES: dict[str, tuple[Any, str, bytes, str, list[Any]]] = {
-    "a request": (Asking, "read", asked(**STREAM, pad=LONG), PATH, chunked(stream(text("a")))),
+    "a request": (HopRequests, "read", asked(**STREAM, pad=LONG), PATH, chunked(stream(text("a")))),
     "a request without an id": (
         step_module,
         "body_fields",

@@ -60,7 +60,7 @@ async def proxied(
     async with running(folder, f"scripted:{script}", waits=waits, policies=file) as proxy:
         assert await step(proxy) == "Hello."
         assert proxy.composed
-        await proxy.composed.recorder.flush()  # so that the session is in the index
+        await proxy.composed.batch_writer.flush()  # so that the session is in the index
         yield proxy
 
 

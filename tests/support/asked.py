@@ -64,9 +64,9 @@ def request(*tools: Any, **more: Any) -> dict[str, Any]:
 def assembled(body: bytes | dict[str, Any], rules_: Policy = POLICY) -> Assembled:
     """Give what the model gets to see of a request in plan mode."""
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    standing = Session(rules=rules_).standing()
+    in_force = Session(rules=rules_).in_force()
     read = ResponsesRequest(raw)
-    return edit.assemble(read, standing, section_for(read, standing))
+    return edit.assemble(read, in_force, section_for(read, in_force))
 
 
 def sent(body: bytes | dict[str, Any], rules_: Policy = POLICY) -> Any:

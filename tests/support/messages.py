@@ -54,8 +54,8 @@ def assembled(body: bytes | dict[str, Any], policy_: Policy = READ) -> Assembled
     """Give what the model is sent in plan mode."""
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     read = MessagesRequest(raw)
-    standing = Session(rules=policy_).standing()
-    return assemble(read, standing, section_for(read, standing))
+    in_force = Session(rules=policy_).in_force()
+    return assemble(read, in_force, section_for(read, in_force))
 
 
 def sent(body: bytes | dict[str, Any], policy_: Policy = READ) -> Any:

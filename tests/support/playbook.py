@@ -27,7 +27,7 @@ from modegate.core.log.events import (
 )
 from modegate.core.log.fold import State, fold
 from modegate.core.log.reconnect import kept
-from modegate.core.policy.in_force import Standing, stand
+from modegate.core.policy.in_force import ModesInForce, stand
 from modegate.core.policy.model import Effect as RuleEffect
 from modegate.core.policy.model import Limits, Mode, Policy, Rule, When
 from modegate.core.step.answer.passed_bytes import Passed
@@ -219,7 +219,7 @@ class Session:
         """The step that began last."""
         return StepId(f"{self._steps:020x}")
 
-    def standing(self) -> Standing:
+    def in_force(self) -> ModesInForce:
         """Give what the session stands under."""
         return stand(self.policy, [(SessionId("s"), self.state)])
 
@@ -280,11 +280,11 @@ class _Run:
         self.pieces: deque[bytes] = deque()
 
     def run(self) -> Got:
-        self.perform(self.exchange.begin(self.session.standing()))
+        self.perform(self.exchange.begin(self.session.in_force()))
         return self.go_on()
 
     def overtaken(self, asked: bytes, after: int | None) -> Got:
-        before = self.session.standing()
+        before = self.session.in_force()
         hop = self.reply_to(asked)
         self.session.set_mode("plan")
         passed = None
@@ -295,7 +295,7 @@ class _Run:
             for piece in self.cut(hop.body[:after]):
                 passed.add(piece)
         self.pieces = deque(self.cut(hop.body[after or 0 :]))
-        now = self.session.standing()
+        now = self.session.in_force()
         self.perform(self.exchange.overtake(before, now, hop.status, hop.headers, passed))
         return self.go_on()
 
@@ -351,11 +351,11 @@ class _Run:
             case ReadState():
                 if session.during is not None:
                     session.during()
-                return self.exchange.state(session.standing())
+                return self.exchange.state(session.in_force())
             case AskPerson():
                 got.asked.append(effect.asked)
                 self.silence()
-                return self.exchange.approval(session.ask(effect.asked), session.standing())
+                return self.exchange.approval(session.ask(effect.asked), session.in_force())
             case Abandon():
                 session.append(abandoned(session.state.approvals, effect.ids, 0))
             case KeepOpen():
@@ -384,7 +384,7 @@ class _Run:
     def tighten(self) -> None:
         self.tighten_after = -1
         self.session.set_mode("plan")
-        self.perform(self.exchange.tightened(self.session.standing()))
+        self.perform(self.exchange.tightened(self.session.in_force()))
 
     def reply_to(self, asked: bytes) -> Reply:
         self.got.requests.append(asked)

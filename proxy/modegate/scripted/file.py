@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar, cast
 import msgspec
 import yaml
 
-from modegate.core.policy.document import Place, read_document
+from modegate.core.policy.document import YamlValue, read_document
 from modegate.core.policy.problems import PolicyProblems
 from modegate.core.wire.headers import Headers
 from modegate.scripted.model import Answer, Fixed, Frames, Script, ScriptedCall, Turn, When
@@ -25,7 +25,7 @@ _PACE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(ms|s)", re.ASCII)
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 
 T = TypeVar("T")
-Places = Mapping[str, Place]
+Places = Mapping[str, YamlValue]
 
 
 def parse(text: str | bytes, name: str) -> Script:
@@ -46,13 +46,13 @@ def parse(text: str | bytes, name: str) -> Script:
     return Script(name, tuple(answers))
 
 
-def _get(places: Places, key: str, read: Callable[[Place], T | None], default: T) -> T:
+def _get(places: Places, key: str, read: Callable[[YamlValue], T | None], default: T) -> T:
     """Read a key that may be missing; one that cannot be read is noted and replaced by the default."""
     value = read(places[key]) if key in places else None
     return default if value is None else value
 
 
-def _answer(place: Place) -> Answer:
+def _answer(place: YamlValue) -> Answer:
     keys = place.mapping(ANSWER_KEYS) or {}
     return Answer(
         content=_content(place, keys),
@@ -61,11 +61,11 @@ def _answer(place: Place) -> Answer:
         status=_get(keys, "status", _status, 200),
         headers=_get(keys, "headers", _headers, []),
         pace_ms=_get(keys, "pace", _pace, 0),
-        cut=_get(keys, "cut", Place.boolean, False),
+        cut=_get(keys, "cut", YamlValue.boolean, False),
     )
 
 
-def _content(place: Place, keys: Places) -> Turn | Frames | Fixed:
+def _content(place: YamlValue, keys: Places) -> Turn | Frames | Fixed:
     kinds = {"text or calls": TURN_KEYS, "frames": ("frames",), "status or body": FIXED_KEYS}
     found = [kind for kind, names in kinds.items() if any(name in keys for name in names)]
     if len(found) > 1:
@@ -79,38 +79,38 @@ def _content(place: Place, keys: Places) -> Turn | Frames | Fixed:
     return _turn(place, keys)
 
 
-def _turn(place: Place, keys: Places) -> Turn:
+def _turn(place: YamlValue, keys: Places) -> Turn:
     calls = tuple(_call(item) for item in keys["calls"].sequence() or ()) if "calls" in keys else ()
     turn = Turn(
         text=_get(keys, "text", _text, ""),
         reasoning=_get(keys, "reasoning", _text, ""),
         calls=calls,
-        finish=_get(keys, "finish", Place.string, None),
+        finish=_get(keys, "finish", YamlValue.string, None),
         usage=_get(keys, "usage", _json_object, None),
         chunk=_get(keys, "chunk", _positive, Turn().chunk),
         fragments=_get(keys, "fragments", _positive, Turn().fragments),
-        legacy=_get(keys, "legacy", Place.boolean, False),
+        legacy=_get(keys, "legacy", YamlValue.boolean, False),
     )
     if turn.legacy and (len(calls) != 1 or calls[0].custom):
         place.problem("legacy needs exactly one call, of type function")
     return turn
 
 
-def _call(place: Place) -> ScriptedCall:
+def _call(place: YamlValue) -> ScriptedCall:
     keys = place.mapping(CALL_KEYS) or {}
     if "name" not in keys:
         place.problem("a call needs a name")
     return ScriptedCall(
-        name=_get(keys, "name", Place.string, ""),
+        name=_get(keys, "name", YamlValue.string, ""),
         arguments=_get(keys, "arguments", _arguments, "{}"),
-        id=_get(keys, "id", Place.string, None),
+        id=_get(keys, "id", YamlValue.string, None),
         custom=_get(keys, "type", _call_type, "function") == "custom",
-        index=_get(keys, "index", Place.integer, None),
-        namespace=_get(keys, "namespace", Place.string, None),
+        index=_get(keys, "index", YamlValue.integer, None),
+        namespace=_get(keys, "namespace", YamlValue.string, None),
     )
 
 
-def _call_type(place: Place) -> Literal["function", "custom"] | None:
+def _call_type(place: YamlValue) -> Literal["function", "custom"] | None:
     value = place.string()
     if value not in (None, "function", "custom"):
         place.problem("must be function or custom")
@@ -118,13 +118,13 @@ def _call_type(place: Place) -> Literal["function", "custom"] | None:
     return cast(Literal["function", "custom"] | None, value)
 
 
-def _when(place: Place) -> When:
+def _when(place: YamlValue) -> When:
     keys = place.mapping(WHEN_KEYS) or {}
     return When(
-        tools=_get(keys, "tools", Place.boolean, None),
-        results=_get(keys, "results", Place.integer, None),
+        tools=_get(keys, "tools", YamlValue.boolean, None),
+        results=_get(keys, "results", YamlValue.integer, None),
         **{
-            name: _get(keys, name, Place.string, None)
+            name: _get(keys, name, YamlValue.string, None)
             for name in ("offers", "lacks", "last", "any", "last_result")
         },
     )
@@ -139,12 +139,12 @@ def _fixed(keys: Places) -> Fixed:
     return Fixed(msgspec.json.encode(body))
 
 
-def _frame(place: Place) -> bytes:
+def _frame(place: YamlValue) -> bytes:
     frame = _text(place) or ""
     return (frame if frame.endswith("\n") else f"{frame}\n\n").encode()
 
 
-def _headers(place: Place) -> Headers:
+def _headers(place: YamlValue) -> Headers:
     lines: Headers = []
     for name, value in (place.mapping() or {}).items():
         text = _text(value)
@@ -157,7 +157,7 @@ def _headers(place: Place) -> Headers:
     return lines
 
 
-def _status(place: Place) -> int | None:
+def _status(place: YamlValue) -> int | None:
     status = place.integer()
     if status is not None and not 200 <= status <= 599:
         place.problem("must be from 200 to 599")
@@ -165,7 +165,7 @@ def _status(place: Place) -> int | None:
     return status
 
 
-def _positive(place: Place) -> int | None:
+def _positive(place: YamlValue) -> int | None:
     number = place.integer()
     if number == 0:
         place.problem("must be at least 1")
@@ -173,7 +173,7 @@ def _positive(place: Place) -> int | None:
     return number
 
 
-def _pace(place: Place) -> int | None:
+def _pace(place: YamlValue) -> int | None:
     text = place.node.value
     # Quoted too: a script may be JSON.
     match = _PACE.fullmatch(text) if isinstance(text, str) else None
@@ -183,7 +183,7 @@ def _pace(place: Place) -> int | None:
     return round(float(match[1]) * (1 if match[2] == "ms" else 1000))
 
 
-def _text(place: Place) -> str | None:
+def _text(place: YamlValue) -> str | None:
     """Read a string that may be empty if it is quoted."""
     if place.plain() is not None or not isinstance(place.node, yaml.ScalarNode):
         return place.string()
@@ -191,21 +191,21 @@ def _text(place: Place) -> str | None:
     return str(boxed[0]) if boxed else None
 
 
-def _arguments(place: Place) -> str | None:
+def _arguments(place: YamlValue) -> str | None:
     """Read a mapping as JSON, or a string that is sent as it is."""
     if place.is_mapping():
         return msgspec.json.encode(_json(place)).decode()
     return _text(place)
 
 
-def _json_object(place: Place) -> dict[str, Any] | None:
+def _json_object(place: YamlValue) -> dict[str, Any] | None:
     if place.is_mapping():
         return cast(dict[str, Any], _json(place))
     place.problem("must be a mapping")
     return None
 
 
-def _json(place: Place) -> Any:
+def _json(place: YamlValue) -> Any:
     """Read any JSON value."""
     if place.is_mapping():
         return {name: _json(value) for name, value in (place.mapping() or {}).items()}

@@ -28,9 +28,9 @@ from modegate.server.clock import SystemClock
 from modegate.server.control.mode_setter import ModeSetter
 from modegate.server.control.sessions import Control
 from modegate.server.control.token_file import ensure_token, weakness
-from modegate.server.extension import Extend, Extension, Shared
+from modegate.server.extension import Extend, Extension, Services
 from modegate.server.jobs import Job, StartFailed
-from modegate.server.log.batch_writer import Recorder
+from modegate.server.log.batch_writer import BatchWriter
 from modegate.server.log.folds import Folds
 from modegate.server.log.home import HOME_FILE, Home
 from modegate.server.log.open import open_log
@@ -42,7 +42,7 @@ from modegate.server.proxy.asgi import Proxy
 from modegate.server.proxy.keep_alive import KEEPALIVE_S
 from modegate.server.proxy.memory import Memory
 from modegate.server.proxy.sessions import Sessions
-from modegate.server.proxy.step import Reach
+from modegate.server.proxy.step import StepServices
 from modegate.server.proxy.thinking import Thinking
 from modegate.server.proxy.under_way import UnderWay
 from modegate.server.settings import Settings
@@ -60,7 +60,7 @@ class Composed:
     parts: Parts
     policies: Policies
     upstreams: Upstreams
-    recorder: Recorder
+    batch_writer: BatchWriter
     jobs: tuple[Job, ...]
     """What must run beside the server."""
     draining: asyncio.Event
@@ -111,7 +111,7 @@ async def compose(
         folds = Folds(log, clock)
         under_way = UnderWay(log)
         folds.on_append.append(under_way.changed)
-        recorder = Recorder(folds, clock)
+        batch_writer = BatchWriter(folds, clock)
         approvals = Approvals(
             folds,
             log,
@@ -125,7 +125,7 @@ async def compose(
         policies.on_failure.append(lambda _: metrics.reload_failures.inc())
         metrics.watch(
             Watched(
-                lost=lambda: recorder.lost,
+                lost=lambda: batch_writer.lost,
                 generation=lambda: policies.status.generation,
                 problems=lambda: len(policies.status.problems),
                 tasks=lambda: len(asyncio.all_tasks()),
@@ -135,11 +135,11 @@ async def compose(
         )
         sites = Sites(hosts=settings.hosts, bound=settings.host)
         people = Sites(hosts=settings.hosts, bound=settings.control_host or settings.host)
-        reach = Reach(
+        reach = StepServices(
             eventlog=log,
             folds=folds,
-            sessions=Sessions(log, folds, recorder, clock),
-            recorder=recorder,
+            sessions=Sessions(log, folds, batch_writer, clock),
+            batch_writer=batch_writer,
             policies=policies,
             upstreams=upstreams,
             access=access,
@@ -161,7 +161,7 @@ async def compose(
             under_way=under_way,
             keepalive=keepalive,
         )
-        shared = Shared(
+        shared = Services(
             log=log,
             folds=folds,
             policies=policies,
@@ -169,7 +169,7 @@ async def compose(
             setter=ModeSetter(log, folds, policies),
             access=access,
             clock=clock,
-            recorder=recorder,
+            batch_writer=batch_writer,
             agents_port=None if settings.control_port is None else settings.port,
         )
         extension = acp(shared) if acp is not None else None
@@ -194,12 +194,12 @@ async def compose(
             Job("the policy watcher", policies.watch),
             Job("the watcher of answers under way", under_way.run),
             Job("the questions that nobody comes back for", approvals.run),
-            Job("the recorder", recorder.run, recorder.stop),
+            Job("the recorder", batch_writer.run, batch_writer.stop),
             Job("the upstreams", upstreams.tidy),
             *(extension.jobs if extension else ()),
         )
         yield Composed(
-            parts, policies, upstreams, recorder, jobs, draining, memory, under_way, extension
+            parts, policies, upstreams, batch_writer, jobs, draining, memory, under_way, extension
         )
 
 

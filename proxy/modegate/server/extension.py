@@ -15,7 +15,7 @@ from modegate.server.access import Access
 from modegate.server.clock import Clock
 from modegate.server.control.mode_setter import ModeSetter
 from modegate.server.jobs import Job
-from modegate.server.log.batch_writer import Recorder
+from modegate.server.log.batch_writer import BatchWriter
 from modegate.server.log.folds import Folds
 from modegate.server.log.protocol import EventLog
 from modegate.server.policies import Policies
@@ -23,7 +23,7 @@ from modegate.server.proxy.approvals import Approvals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shared:
+class Services:
     """The parts of a proxy that an extension uses; it brings no second way to any of them."""
 
     log: EventLog
@@ -33,7 +33,7 @@ class Shared:
     setter: ModeSetter
     access: Access
     clock: Clock
-    recorder: Recorder
+    batch_writer: BatchWriter
     """Tells the index of sessions in batches, and at once when asked to."""
     agents_port: int | None = None
     """The port on which agents are served, if it is another than that of people."""
@@ -57,4 +57,4 @@ class Extension(Protocol):
         ...
 
 
-Extend = Callable[[Shared], Extension]
+Extend = Callable[[Services], Extension]

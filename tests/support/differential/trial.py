@@ -14,7 +14,7 @@ from typing import Any
 
 from modegate.core.ids import ToolName
 from modegate.core.policy.file import parse
-from modegate.core.policy.in_force import Standing
+from modegate.core.policy.in_force import ModesInForce
 from modegate.core.policy.model import Policy, ToolCall, Verdict
 from modegate.core.wire.arguments import parse_arguments
 from support.differential.answers import TOOLS, mutated
@@ -58,7 +58,7 @@ class Trial:
     replies: list[Reply]
     cut: Cut
     got: Got
-    standing: Standing
+    in_force: ModesInForce
     approved: list[str] = field(default_factory=list)
     """The arguments of each question that a person said yes to."""
 
@@ -91,7 +91,7 @@ def live(
     session.person = lambda question: session.settle(question, "allow_once")
     got = session.step(asked(speech), replies, cut=cut)
     shown = [question.text for question in got.asked if question.purpose == "ask"]
-    return Trial(speech, replies, cut, got, session.standing(), shown)
+    return Trial(speech, replies, cut, got, session.in_force(), shown)
 
 
 def cuts(body: bytes, rng: Random) -> Cut:
@@ -124,7 +124,7 @@ def forbidden(trial: Trial, call: Call) -> str:
     if name not in RUNNABLE:
         return ""  # no agent has a tool of that name
     for arguments in _arguments(given):
-        verdict = trial.standing.judge(ToolCall(ToolName(name), arguments))[0].verdict
+        verdict = trial.in_force.judge(ToolCall(ToolName(name), arguments))[0].verdict
         if verdict is Verdict.RELEASE:
             continue
         if verdict is Verdict.ASK and arguments is not None and arguments in _shown(trial):

@@ -47,7 +47,7 @@ MAX_WITHHELD = 1_000
 MAX_MAPPED = 1_000
 """Stored answers that are known; agents go on from the newest."""
 
-BINDING = ("mode/", "approval/", "turn/", "answer/")
+RULE_EVENTS = ("mode/", "approval/", "turn/", "answer/")
 """An unknown event of these kinds could carry a rule, so it makes the session unreadable."""
 
 
@@ -204,7 +204,7 @@ def _refused(state: State, _record: Record, event: HistoryRefused) -> State:
 
 
 def _unknown(state: State, record: Record, event: Unknown) -> State:
-    if event.v <= VERSION and not event.type.startswith(BINDING):
+    if event.v <= VERSION and not event.type.startswith(RULE_EVENTS):
         return state
     why = (
         f"event {record.seq} is of type {event.type!r}, version {event.v}, which is not known here"

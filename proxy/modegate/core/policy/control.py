@@ -7,7 +7,7 @@ import re
 from modegate.core.errors import UnknownTenant
 from modegate.core.ids import LOCAL, Tenant, parse_tenant
 from modegate.core.levels import AcpControl, Control, Level, Token
-from modegate.core.policy.document import Place
+from modegate.core.policy.document import YamlValue
 from modegate.core.policy.schema import KEYS, choice
 
 OWN_TOKEN = "control"  # noqa: S105 -- a name, not a secret
@@ -17,7 +17,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
 
 
-def read_control(place: Place) -> Control:
+def read_control(place: YamlValue) -> Control:
     """Read `control`; what is wrong is noted, and left out."""
     keys = place.mapping(KEYS["control"]) or {}
     return Control(
@@ -26,13 +26,13 @@ def read_control(place: Place) -> Control:
     )
 
 
-def _acp(place: Place) -> AcpControl:
+def _acp(place: YamlValue) -> AcpControl:
     keys = place.mapping(KEYS["control.acp"]) or {}
     confirm = keys["confirm_loosening"].boolean() if "confirm_loosening" in keys else True
     return AcpControl(confirm_loosening=confirm is not False)
 
 
-def _tokens(place: Place) -> tuple[Token, ...]:
+def _tokens(place: YamlValue) -> tuple[Token, ...]:
     tokens: list[Token] = []
     for entry in place.sequence() or []:
         token = _token(entry)
@@ -47,7 +47,7 @@ def _tokens(place: Place) -> tuple[Token, ...]:
     return tuple(tokens)
 
 
-def _token(place: Place) -> Token | None:
+def _token(place: YamlValue) -> Token | None:
     keys = place.mapping(KEYS["control.tokens[]"])
     if keys is None:
         return None
@@ -65,7 +65,7 @@ def _token(place: Place) -> Token | None:
     return Token(name, env, Level(level), tenants) if name and env and level else None
 
 
-def _matching(place: Place | None, pattern: re.Pattern[str], what: str) -> str | None:
+def _matching(place: YamlValue | None, pattern: re.Pattern[str], what: str) -> str | None:
     text = place.string() if place is not None else None
     if place is None or text is None or pattern.fullmatch(text):
         return text
@@ -74,7 +74,7 @@ def _matching(place: Place | None, pattern: re.Pattern[str], what: str) -> str |
     return None
 
 
-def _tenants(place: Place) -> tuple[Tenant, ...]:
+def _tenants(place: YamlValue) -> tuple[Tenant, ...]:
     names = [(entry, entry.string()) for entry in place.sequence() or []]
     return tuple(
         tenant
@@ -83,7 +83,7 @@ def _tenants(place: Place) -> tuple[Tenant, ...]:
     )
 
 
-def known_tenant(place: Place, name: str) -> Tenant | None:
+def known_tenant(place: YamlValue, name: str) -> Tenant | None:
     """Give the tenant of this name, or note that no agent can be of it."""
     try:
         return parse_tenant(name)

@@ -1,6 +1,6 @@
 """A value of a file with its path and line, read as what the caller wants, complaints collected.
 
-The methods of a `Place` give the value, or note a `Problem` and return None, so that one run finds
+The methods of a `YamlValue` give the value, or note a `Problem` and return None, so that one run finds
 everything that is wrong. Values are read by their spelling and not by YAML 1.1's ideas: `no` is not
 a boolean here, and not a string either, but a question to the author.
 """
@@ -60,7 +60,7 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class YamlValue:
     """One value: its node, its path, the document, and the key it stands behind if it has one."""
 
     node: yaml.Node
@@ -84,21 +84,21 @@ class Place:
         """Note what is wrong with the name that the value stands behind."""
         self._note(self.key or self.node, message)
 
-    def mapping(self, known: Collection[str] = ()) -> dict[str, Place] | None:
+    def mapping(self, known: Collection[str] = ()) -> dict[str, YamlValue] | None:
         """Read a mapping, merge keys followed; with `known`, other keys are problems and left out."""
         if not isinstance(self.node, yaml.MappingNode) or self.node.tag != _TAG + "map":
             self.problem("must be a mapping")
             return None
-        found: dict[str, Place] = {}
+        found: dict[str, YamlValue] = {}
         for name, (key, value) in self._pairs(self.node, 0).items():
-            place = Place(value, joined(self.path, key), self.document, key)
+            place = YamlValue(value, joined(self.path, key), self.document, key)
             if known and name not in known:
                 place.key_problem(f"unknown key; {suggestion(name, known)}")
             else:
                 found[name] = place
         return found
 
-    def sequence(self) -> list[Place] | None:
+    def sequence(self) -> list[YamlValue] | None:
         """Read a list that is not empty."""
         if not isinstance(self.node, yaml.SequenceNode) or self.node.tag != _TAG + "seq":
             self.problem("must be a list")
@@ -106,7 +106,7 @@ class Place:
         if not self.node.value:
             self.problem("must not be empty")
         return [
-            Place(item, f"{self.path}[{index}]", self.document)
+            YamlValue(item, f"{self.path}[{index}]", self.document)
             for index, item in enumerate(self.node.value)
         ]
 
@@ -180,7 +180,7 @@ class Place:
                 for source in self._sources(key, value, depth):
                     merged = {**self._pairs(source, depth + 1), **merged}
                 continue
-            name = Place(key, self.path, self.document).string()
+            name = YamlValue(key, self.path, self.document).string()
             if name is not None:
                 own.setdefault(name, (key, value))
         return {**merged, **own}
@@ -190,21 +190,21 @@ class Place:
             problem = Problem(self.path, line_of(key), "too many merge keys within merge keys")
             raise PolicyProblems([*self.document.problems, problem])
         for source in value.value if isinstance(value, yaml.SequenceNode) else [value]:
-            place = Place(source, self.path, self.document)
+            place = YamlValue(source, self.path, self.document)
             if isinstance(source, yaml.MappingNode):
                 yield source
             else:
                 place.problem("a merge key takes a mapping, or a list of mappings")
 
 
-def read_document(text: str | bytes) -> Place:
+def read_document(text: str | bytes) -> YamlValue:
     """Give the root of a file; equal keys in one mapping are noted already.
 
     Raises:
         PolicyProblems: it is no YAML, holds nothing, or exceeds a limit.
     """
     root = compose(text)
-    return Place(root, "", Document(list(duplicates(root))))
+    return YamlValue(root, "", Document(list(duplicates(root))))
 
 
 def suggestion(name: str, known: Collection[str]) -> str:

@@ -18,7 +18,7 @@ from modegate.core.ids import DEFAULT_MODE, ModeId
 from modegate.core.levels import Control
 from modegate.core.log.approvals import EXPIRES_MS, WAITS, Waits
 from modegate.core.policy.control import known_tenant, read_control
-from modegate.core.policy.document import Place, read_document
+from modegate.core.policy.document import YamlValue, read_document
 from modegate.core.policy.model import (
     EXIT_TOOL,
     Exit,
@@ -98,7 +98,7 @@ def _hashed(limits: Limits) -> dict[str, Any]:
     }
 
 
-def _policy(root: Place) -> Policy:
+def _policy(root: YamlValue) -> Policy:
     keys = root.mapping(KEYS[""])
     if keys is None:
         return Policy("", {})
@@ -131,7 +131,7 @@ def _policy(root: Place) -> Policy:
     )
 
 
-def _modes(entries: dict[str, Place], known: Collection[str]) -> dict[ModeId, Mode]:
+def _modes(entries: dict[str, YamlValue], known: Collection[str]) -> dict[ModeId, Mode]:
     modes: dict[ModeId, Mode] = {}
     taken = set(known)
     for name, place in entries.items():
@@ -142,7 +142,9 @@ def _modes(entries: dict[str, Place], known: Collection[str]) -> dict[ModeId, Mo
     return modes
 
 
-def _mode(place: Place, mode_id: ModeId, known: Collection[str], taken: set[str]) -> Mode | None:
+def _mode(
+    place: YamlValue, mode_id: ModeId, known: Collection[str], taken: set[str]
+) -> Mode | None:
     keys = place.mapping(KEYS["modes.*"])
     if keys is None:
         return None
@@ -171,17 +173,17 @@ def _mode(place: Place, mode_id: ModeId, known: Collection[str], taken: set[str]
     )
 
 
-def _without_tools(place: Place | None) -> Literal["pass", "guide", "refuse"]:
+def _without_tools(place: YamlValue | None) -> Literal["pass", "guide", "refuse"]:
     word = choice(place, _WITHOUT_TOOLS) if place is not None else None
     return cast("Literal['pass', 'guide', 'refuse']", word or "pass")
 
 
-def _text_calls(place: Place | None) -> Literal["pass", "refuse"] | None:
+def _text_calls(place: YamlValue | None) -> Literal["pass", "refuse"] | None:
     word = choice(place, _TEXT_CALLS) if place is not None else None
     return cast("Literal['pass', 'refuse'] | None", word)
 
 
-def _section_in(place: Place | None) -> Literal["instructions", "input"]:
+def _section_in(place: YamlValue | None) -> Literal["instructions", "input"]:
     word = choice(place, _SECTION_IN) if place is not None else None
     return cast("Literal['instructions', 'input']", word or "instructions")
 
@@ -190,7 +192,7 @@ def _exit_to(mode: ModeId) -> Exit:
     return Exit((ExitOption(_APPROVE, mode),))
 
 
-def _exit(place: Place, known: Collection[str]) -> Exit | None:
+def _exit(place: YamlValue, known: Collection[str]) -> Exit | None:
     keys = place.mapping(KEYS["modes.*.exit"])
     if keys is None:
         return None
@@ -206,7 +208,7 @@ def _exit(place: Place, known: Collection[str]) -> Exit | None:
     return replace(leave, native=native is not False)
 
 
-def _option(place: Place, known: Collection[str]) -> ExitOption | None:
+def _option(place: YamlValue, known: Collection[str]) -> ExitOption | None:
     keys = place.mapping(KEYS["modes.*.exit.options[]"])
     if keys is None:
         return None
@@ -217,7 +219,7 @@ def _option(place: Place, known: Collection[str]) -> ExitOption | None:
     return ExitOption(label, to) if label and to else None
 
 
-def _sessions(place: Place, known: Collection[str]) -> Sessions:
+def _sessions(place: YamlValue, known: Collection[str]) -> Sessions:
     keys = place.mapping(KEYS["sessions"]) or {}
     found: dict[str, Any] = {}
     for key in ("identify", "parent"):
@@ -232,7 +234,7 @@ def _sessions(place: Place, known: Collection[str]) -> Sessions:
     return Sessions(**found)
 
 
-def _initial(place: Place, known: Collection[str]) -> dict[str, Any]:
+def _initial(place: YamlValue, known: Collection[str]) -> dict[str, Any]:
     if not place.is_mapping():
         return {"initial_mode": mode_reference(place, known)}
     keys = place.mapping(KEYS["sessions.initial_mode"]) or {}
@@ -248,14 +250,14 @@ def _initial(place: Place, known: Collection[str]) -> dict[str, Any]:
     return found
 
 
-def _approvals(place: Place) -> Waits:
+def _approvals(place: YamlValue) -> Waits:
     keys = place.mapping(KEYS["approvals"]) or {}
     names = {"timeout": "streamed", "timeout_whole": "whole"}
     found = {names[key]: duration(keys[key], most=EXPIRES_MS / 1000) for key in keys}
     return replace(WAITS, **{name: value for name, value in found.items() if value is not None})
 
 
-def _limits(place: Place) -> Limits:
+def _limits(place: YamlValue) -> Limits:
     keys = place.mapping(KEYS["limits"]) or {}
     found: dict[str, Any] = {
         key: size(keys[key]) for key in ("body", "frame", "held", "memory") if key in keys

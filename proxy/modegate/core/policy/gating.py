@@ -49,14 +49,14 @@ def left_out(state: State) -> list[ToolName]:
 def gating(policy: Policy, chain: Sequence[tuple[SessionId, State]]) -> Gating:
     """Tell how a session is held; `chain` is the session, then its parents (see `in_force.stand`)."""
     try:
-        standing = stand(policy, chain)
+        in_force = stand(policy, chain)
     except ModeGone:
         return Gating.MODE_GONE
     except (SessionUnreadable, BadSession):
         return Gating.UNREADABLE
-    if not standing.gated:
+    if not in_force.gated:
         return Gating.DEFAULT
-    marks = {header.ungated for header in standing.state.lanes.values()}
+    marks = {header.ungated for header in in_force.state.lanes.values()}
     if RUNS_TEXT in marks:
         return Gating.TEXT
     # Title writers declare none beside a main loop that does.

@@ -25,7 +25,7 @@ STRICTNESS = {Verdict.RELEASE: 0, Verdict.ASK: 1, Verdict.ANSWER: 2}
 
 
 @dataclass(frozen=True, slots=True)
-class Force:
+class ModeInForce:
     """One mode in force, the session it was set on, and where in that session's log."""
 
     mode: Mode
@@ -34,12 +34,12 @@ class Force:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ModesInForce:
     """All that a step is assembled and judged under."""
 
     state: State
     """Of the session itself."""
-    forces: tuple[Force, ...]
+    forces: tuple[ModeInForce, ...]
     """The session's own first, then its parent's, and so on; empty in the default mode."""
     policy: Policy
     sessions: tuple[SessionId, ...] = ()
@@ -65,10 +65,10 @@ class Standing:
         """Where the section goes in a Responses request: `input` if any mode in force says so."""
         return "input" if any(m.section_in == "input" for m in self._modes()) else "instructions"
 
-    def judge(self, call: ToolCall) -> tuple[Judgement, Force | None]:
+    def judge(self, call: ToolCall) -> tuple[Judgement, ModeInForce | None]:
         """Give the strictest verdict on a call, and the force it came from; None in the default mode."""
         decided = Judgement(Verdict.RELEASE, "no rule", "no mode is in force")
-        decider: Force | None = None
+        decider: ModeInForce | None = None
         for force in self.forces:
             judgement = rules.judge(force.mode, call)
             if decider is None or _stricter(judgement, decided):
@@ -93,7 +93,7 @@ class Standing:
         return {force.mode.id: force.mode for force in self.forces}.values()
 
 
-def stand(policy: Policy, chain: Sequence[tuple[SessionId, State]]) -> Standing:
+def stand(policy: Policy, chain: Sequence[tuple[SessionId, State]]) -> ModesInForce:
     """Find what a session stands under.
 
     Args:
@@ -111,17 +111,17 @@ def stand(policy: Policy, chain: Sequence[tuple[SessionId, State]]) -> Standing:
             f"session {ids[0]!r} has a chain of parents that is longer than {MAX_CHAIN} or runs in a circle: "
             + " < ".join(ids[: MAX_CHAIN + 1])
         )
-    return Standing(chain[0][1], tuple(_forces(policy, chain)), policy, tuple(ids))
+    return ModesInForce(chain[0][1], tuple(_forces(policy, chain)), policy, tuple(ids))
 
 
-def _forces(policy: Policy, chain: Sequence[tuple[SessionId, State]]) -> Iterator[Force]:
+def _forces(policy: Policy, chain: Sequence[tuple[SessionId, State]]) -> Iterator[ModeInForce]:
     for session, state in chain:
         if state.unreadable is not None:
             raise SessionUnreadable(
                 f"the log of session {session!r} is unreadable: {state.unreadable}"
             )
         if state.mode != DEFAULT_MODE:
-            yield Force(_mode(policy, session, state.mode), session, state.mode_seq)
+            yield ModeInForce(_mode(policy, session, state.mode), session, state.mode_seq)
         if state.set_by_person:
             return
 
@@ -174,7 +174,7 @@ def derived_start(policy: Policy, kin: Iterable[State], now_ms: int) -> ModeId:
     return tightest(policy, candidates)
 
 
-def combine(first: Standing, second: Standing) -> Standing:
+def combine(first: ModesInForce, second: ModesInForce) -> ModesInForce:
     """Give a standing that needs the release of both: nothing gets looser within a step (L8)."""
     more = tuple(force for force in second.forces if force not in first.forces)
     return replace(second, forces=(*first.forces, *more))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from modegate.core.policy.document import Place
+from modegate.core.policy.document import YamlValue
 from modegate.core.policy.model import EXIT_TOOL, Condition, Effect, Rule, When
 from modegate.core.policy.schema import KEYS
 
@@ -22,7 +22,7 @@ class Tools:
     names_exit: bool
 
 
-def read_tools(place: Place) -> Tools:
+def read_tools(place: YamlValue) -> Tools:
     """Read a mode's `tools`; what is wrong is noted, and left out."""
     rules: list[Rule] = []
     names_exit = False
@@ -42,7 +42,7 @@ def read_tools(place: Place) -> Tools:
     return Tools(tuple(rules), names_exit)
 
 
-def _rule(entry: Place, index: int) -> Rule | None:
+def _rule(entry: YamlValue, index: int) -> Rule | None:
     if not entry.is_mapping():
         pattern = entry.string()
         return None if pattern is None else Rule(Effect.ALLOW, pattern, at=index)
@@ -56,7 +56,7 @@ def _rule(entry: Place, index: int) -> Rule | None:
     return None if pattern is None else Rule(effects[0], pattern, when, index)
 
 
-def _when(place: Place) -> When | None:
+def _when(place: YamlValue) -> When | None:
     keys = place.mapping()
     if keys is None:
         return None
@@ -69,7 +69,7 @@ def _when(place: Place) -> When | None:
     return When({n: c for n, c in conditions.items() if c is not None}, others is not None)
 
 
-def _condition(place: Place) -> Condition | None:
+def _condition(place: YamlValue) -> Condition | None:
     keys = place.mapping(_CONDITION)
     if keys is None:
         return None
@@ -85,6 +85,6 @@ def _condition(place: Place) -> Condition | None:
     return Condition(one_of=_values(keys["one_of"]))
 
 
-def _values(place: Place) -> tuple[Any, ...]:
+def _values(place: YamlValue) -> tuple[Any, ...]:
     values = [item.json_scalar() for item in place.sequence() or []]
     return tuple(value[0] for value in values if value is not None)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 
 from modegate.core.ids import DEFAULT_MODE, ModeId
-from modegate.core.policy.document import Place, suggestion
+from modegate.core.policy.document import YamlValue, suggestion
 
 KEYS: dict[str, tuple[str, ...]] = {
     "": (
@@ -75,7 +75,7 @@ _UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
-def mode_name(place: Place, name: str) -> ModeId | None:
+def mode_name(place: YamlValue, name: str) -> ModeId | None:
     """Check the key under which a mode is defined."""
     if name == DEFAULT_MODE:
         place.key_problem("'default' is reserved: it means no policy and cannot be defined")
@@ -88,7 +88,7 @@ def mode_name(place: Place, name: str) -> ModeId | None:
     return None
 
 
-def mode_reference(place: Place, modes: Collection[str]) -> ModeId | None:
+def mode_reference(place: YamlValue, modes: Collection[str]) -> ModeId | None:
     """Read the name of a mode that must exist."""
     name = place.string()
     if name is None or name in modes:
@@ -97,7 +97,7 @@ def mode_reference(place: Place, modes: Collection[str]) -> ModeId | None:
     return None
 
 
-def aliases(place: Place, taken: set[str]) -> tuple[str, ...]:
+def aliases(place: YamlValue, taken: set[str]) -> tuple[str, ...]:
     """Read other ids of a mode and add them to those `taken`, which none of them may be.
 
     Any text will do, since some clients send the address of a page as the id of a mode.
@@ -117,7 +117,7 @@ def aliases(place: Place, taken: set[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def choice(place: Place, options: tuple[str, ...]) -> str | None:
+def choice(place: YamlValue, options: tuple[str, ...]) -> str | None:
     """Read one of a few words."""
     word = place.string()
     if word is None or word in options:
@@ -126,7 +126,7 @@ def choice(place: Place, options: tuple[str, ...]) -> str | None:
     return None
 
 
-def count(place: Place, least: int, most: int) -> int | None:
+def count(place: YamlValue, least: int, most: int) -> int | None:
     """Read a whole number within bounds."""
     number = place.integer()
     if number is not None and not least <= number <= most:
@@ -135,7 +135,7 @@ def count(place: Place, least: int, most: int) -> int | None:
     return number
 
 
-def size(place: Place) -> int | None:
+def size(place: YamlValue) -> int | None:
     """Read bytes: `1048576`, or a string with a unit as `64MiB`; at least one."""
     match = _SIZE.fullmatch(_text(place))
     if not match:
@@ -144,7 +144,7 @@ def size(place: Place) -> int | None:
     return int(match[1]) * _UNITS[match[2] or "B"]
 
 
-def duration(place: Place, most: float | None = None) -> float | None:
+def duration(place: YamlValue, most: float | None = None) -> float | None:
     """Read seconds: `30`, `0.5`, or a string with a unit as `30s` (ms, s, m, h); of `most` so many."""
     match = _DURATION.fullmatch(_text(place))
     if not match:
@@ -157,7 +157,7 @@ def duration(place: Place, most: float | None = None) -> float | None:
     return seconds
 
 
-def source(place: Place, *, headers_only: bool) -> str | None:
+def source(place: YamlValue, *, headers_only: bool) -> str | None:
     """Read where a session id may stand: `path`, `header:NAME` or `body:dotted.path`."""
     text = place.string()
     if text is None:
@@ -171,6 +171,6 @@ def source(place: Place, *, headers_only: bool) -> str | None:
     return None
 
 
-def _text(place: Place) -> str:
+def _text(place: YamlValue) -> str:
     value = place.node.value
     return value if isinstance(value, str) else ""

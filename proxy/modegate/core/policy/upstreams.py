@@ -83,7 +83,7 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
+class Injected:
     """What modegate adds to a request, looked up."""
 
     headers: tuple[tuple[bytes, bytes], ...] = ()
@@ -97,7 +97,7 @@ class Added:
         return bool(self.key) or self.secret
 
 
-def dressed(headers: Headers, dialect: DialectName, added: Added) -> Headers:
+def with_injected(headers: Headers, dialect: DialectName, added: Injected) -> Headers:
     """Give the lines to send: the client's, with what modegate adds in place of lines of the same name.
 
     The key goes as `authorization: Bearer` to OpenAI-like APIs and as `x-api-key` to the Anthropic API's.
@@ -131,7 +131,7 @@ def _variables(spec: UpstreamSpec) -> list[tuple[str, str]]:
     return found
 
 
-def added(spec: UpstreamSpec, environment: Mapping[str, str]) -> Added:
+def added(spec: UpstreamSpec, environment: Mapping[str, str]) -> Injected:
     """Look up what an upstream's requests get.
 
     Raises:
@@ -142,7 +142,7 @@ def added(spec: UpstreamSpec, environment: Mapping[str, str]) -> Added:
         text = environment[value.env] if value.env else value.text
         lines.append((name.encode(), _sendable(text, f"headers.{name}")))
     key = _sendable(environment[spec.key], "key") if spec.key else b""
-    return Added(tuple(lines), key, any(value.env for _, value in spec.headers))
+    return Injected(tuple(lines), key, any(value.env for _, value in spec.headers))
 
 
 def _sendable(text: str, place: str) -> bytes:

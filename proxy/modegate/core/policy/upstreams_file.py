@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
 from modegate.core.policy.base_url import Base
-from modegate.core.policy.document import Place, suggestion
+from modegate.core.policy.document import YamlValue, suggestion
 from modegate.core.policy.schema import KEYS, choice, count, duration
 from modegate.core.policy.upstreams import CREDENTIALS, Pool, Route, Timeouts, UpstreamSpec, Value
 from modegate.core.wire.headers import HOP_BY_HOP, OUR_OWN
@@ -32,7 +32,7 @@ _NEVER = HOP_BY_HOP | {
 _PLAIN_ONLY = ("proxy", "ca", "pool", "strip_v1", "query")
 
 
-def read_upstreams(place: Place) -> dict[str, UpstreamSpec]:
+def read_upstreams(place: YamlValue) -> dict[str, UpstreamSpec]:
     """Read `upstreams`; of what is wrong, which is noted, only the name is left."""
     found: dict[str, UpstreamSpec] = {}
     for name, entry in (place.mapping() or {}).items():
@@ -42,7 +42,7 @@ def read_upstreams(place: Place) -> dict[str, UpstreamSpec]:
     return found
 
 
-def read_routes(place: Place, upstreams: Collection[str]) -> tuple[Route, ...]:
+def read_routes(place: YamlValue, upstreams: Collection[str]) -> tuple[Route, ...]:
     """Read `routes`, each to an upstream that exists."""
     found: list[Route] = []
     for entry in place.sequence() or []:
@@ -54,7 +54,7 @@ def read_routes(place: Place, upstreams: Collection[str]) -> tuple[Route, ...]:
     return tuple(found)
 
 
-def _route(entry: Place, upstreams: Collection[str]) -> Route | None:
+def _route(entry: YamlValue, upstreams: Collection[str]) -> Route | None:
     keys = entry.mapping(KEYS["routes[]"])
     if keys is None:
         return None
@@ -70,7 +70,7 @@ def _route(entry: Place, upstreams: Collection[str]) -> Route | None:
     return Route(name or "", kind, None if model == "*" else model)
 
 
-def _upstream(entry: Place, name: str) -> UpstreamSpec | None:
+def _upstream(entry: YamlValue, name: str) -> UpstreamSpec | None:
     keys = entry.mapping(KEYS["upstreams.*"])
     if keys is None:
         return None
@@ -92,7 +92,7 @@ def _upstream(entry: Place, name: str) -> UpstreamSpec | None:
     )
 
 
-def _connections(keys: Mapping[str, Place]) -> dict[str, Any]:
+def _connections(keys: Mapping[str, YamlValue]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if "timeouts" in keys:
         found["timeouts"] = _timeouts(keys["timeouts"])
@@ -110,7 +110,7 @@ def _connections(keys: Mapping[str, Place]) -> dict[str, Any]:
     return found
 
 
-def _url(place: Place) -> str | None:
+def _url(place: YamlValue) -> str | None:
     text = place.string()
     if text is None:
         return None
@@ -123,7 +123,7 @@ def _url(place: Place) -> str | None:
     return text
 
 
-def _litellm(place: Place) -> str | None:
+def _litellm(place: YamlValue) -> str | None:
     text = place.string()
     if text is None or _MODEL.fullmatch(text):
         return text
@@ -134,7 +134,7 @@ def _litellm(place: Place) -> str | None:
     return None
 
 
-def _headers(place: Place) -> tuple[tuple[str, Value], ...]:
+def _headers(place: YamlValue) -> tuple[tuple[str, Value], ...]:
     found: dict[str, Value] = {}
     for written, entry in (place.mapping() or {}).items():
         name = written.lower()
@@ -152,7 +152,7 @@ def _headers(place: Place) -> tuple[tuple[str, Value], ...]:
     return tuple(found.items())
 
 
-def _value(place: Place, schema: str, *, secret: bool) -> Value | None:
+def _value(place: YamlValue, schema: str, *, secret: bool) -> Value | None:
     if place.is_mapping():
         env = _variable(place, schema)
         return Value(env=env) if env else None
@@ -166,7 +166,7 @@ def _value(place: Place, schema: str, *, secret: bool) -> Value | None:
     return Value(text=text) if text else None
 
 
-def _variable(place: Place, schema: str) -> str | None:
+def _variable(place: YamlValue, schema: str) -> str | None:
     if not place.is_mapping():
         place.hidden_problem("must name an environment variable, as {env: NAME}, never a secret")
         return None
@@ -181,7 +181,7 @@ def _variable(place: Place, schema: str) -> str | None:
     return name
 
 
-def _timeouts(place: Place) -> Timeouts:
+def _timeouts(place: YamlValue) -> Timeouts:
     keys = place.mapping(KEYS["upstreams.*.timeouts"]) or {}
     read = {key: duration(keys[key]) for key in keys}
     for key, seconds in read.items():
@@ -190,7 +190,7 @@ def _timeouts(place: Place) -> Timeouts:
     return Timeouts(**{key: seconds for key, seconds in read.items() if seconds})
 
 
-def _pool(place: Place) -> Pool:
+def _pool(place: YamlValue) -> Pool:
     keys = place.mapping(KEYS["upstreams.*.pool"]) or {}
     found: dict[str, Any] = {}
     if "size" in keys:
@@ -200,7 +200,7 @@ def _pool(place: Place) -> Pool:
     return Pool(**{key: value for key, value in found.items() if value is not None})
 
 
-def _proxy(place: Place) -> Value | Literal["none"] | None:
+def _proxy(place: YamlValue) -> Value | Literal["none"] | None:
     if place.is_mapping():
         return _value(place, "upstreams.*.proxy", secret=False)
     text = place.string()
@@ -219,7 +219,7 @@ def _proxy(place: Place) -> Value | Literal["none"] | None:
     return None
 
 
-def _ca(place: Place) -> str | None:
+def _ca(place: YamlValue) -> str | None:
     path = place.string()
     if path is not None and not path.startswith("/"):
         place.problem("must be an absolute path")

@@ -73,7 +73,7 @@ class Closing:
         """Tell whether the client has got a call of the hop under way."""
         return any(choice.released() for choice in self._choices.values())
 
-    def strayed(self) -> bool:
+    def choices_changed(self) -> bool:
         """Tell whether a later hop says something else than the one choice that it is to go on with."""
         return self.hops > 0 and list(self._choices) != list(self._recordings)
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from modegate.core.errors import DialectName, ModegateError
 from modegate.core.ids import CallId, ToolName
 from modegate.core.log.events import Segment
-from modegate.core.policy.in_force import Force, Standing
+from modegate.core.policy.in_force import ModeInForce, ModesInForce
 from modegate.core.step.answer.calls import Gathered, digest
 from modegate.core.step.answer.straightener import Ids, Straightener
 from modegate.core.step.request.request_form import Manner
@@ -118,7 +118,7 @@ class Refused:
     """The id under which it stands in the history; differs from the model's where that could collide."""
     answer: str
     """Its result; none for what the provider ran, of which the model is told by a note (`texts.unshown`)."""
-    force: Force | None
+    force: ModeInForce | None
     """The mode that refused it; None in default mode."""
     leave: bool = False
     """That mode can be left by a plan."""
@@ -314,7 +314,7 @@ class Dialect(Protocol):
         """
         ...
 
-    def assemble(self, request: Any, standing: Standing, section: str) -> Assembled:
+    def assemble(self, request: Any, in_force: ModesInForce, section: str) -> Assembled:
         """Show the model only what the mode allows, and the section unless it is empty.
 
         Raises:

@@ -13,10 +13,10 @@ from modegate.core.errors import (
 )
 from modegate.core.ids import StepId
 from modegate.core.log.events import Event
-from modegate.core.policy.in_force import Standing
+from modegate.core.policy.in_force import ModesInForce
 from modegate.core.step.answer.hop import HopAnswer, StreamedHop
 from modegate.core.step.answer.hop_whole import WholeHop
-from modegate.core.step.answer.rejection import Complaint
+from modegate.core.step.answer.rejection import Rejection
 from modegate.core.step.answer.stream_detection import is_stream
 from modegate.core.step.answer_end import Closing, End
 from modegate.core.step.dialect import Dialect
@@ -36,9 +36,9 @@ from modegate.core.wire import headers
 class Ending:
     """What an exchange knows of the answer that its client has, and each way to end it."""
 
-    _standing: Standing
+    _standing: ModesInForce
     """What the hop under way was assembled under."""
-    _now: Standing
+    _now: ModesInForce
     """What the session stood under when that was last read."""
 
     def __init__(self, dialect: Dialect, step: StepId) -> None:
@@ -54,7 +54,7 @@ class Ending:
         """The answer goes as it comes."""
         self._default = False
         """The step began in the default mode and is still in it: nothing is filtered or added."""
-        self._complaint: Complaint | None = None
+        self._complaint: Rejection | None = None
         """An error that is on its way."""
         self._head_sent = False
         self._over = False
@@ -175,7 +175,7 @@ class Ending:
         known = error if isinstance(error, ModegateError) else AnswerUnreadable(str(error))
         return [Count("unreadable"), *self._broken_off(known)]
 
-    def _complained(self, complaint: Complaint, *, ended: bool) -> list[Effect]:
+    def _complained(self, complaint: Rejection, *, ended: bool) -> list[Effect]:
         """Give the client an error as it came, unless it is an answer and a mode is in force."""
         self._complaint = None
         if self._closing.hops:

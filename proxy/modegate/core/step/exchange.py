@@ -19,14 +19,14 @@ from modegate.core.errors import (
     UpstreamFailed,
 )
 from modegate.core.log.approvals import Approval, Status
-from modegate.core.policy.in_force import Standing, combine
+from modegate.core.policy.in_force import ModesInForce, combine
 from modegate.core.policy.model import EXIT_TOOL
 from modegate.core.step import exit_tool, texts
 from modegate.core.step.answer.gate import Ask, Gate
 from modegate.core.step.answer.hop import HopAnswer, StreamedHop
 from modegate.core.step.answer.hop_whole import WholeHop
 from modegate.core.step.answer.passed_bytes import Passed
-from modegate.core.step.answer.rejection import Complaint
+from modegate.core.step.answer.rejection import Rejection
 from modegate.core.step.answer.stream_detection import (
     Unlabelled,
     is_plain_stream,
@@ -45,7 +45,7 @@ from modegate.core.step.effects import (
     StopUpstream,
 )
 from modegate.core.step.ending import Ending
-from modegate.core.step.request.hop_requests import Asking, StepRequest
+from modegate.core.step.request.hop_requests import HopRequests, StepRequest
 from modegate.core.step.request.retry import Mending
 from modegate.core.step.text_calls.gate import TextGate
 from modegate.core.wire import headers
@@ -69,7 +69,7 @@ class Exchange(Ending):
         super().__init__(dialect, step.step)
         self._step, self._counts = step, step.counts
         self._cost = cost(step.decoded)
-        self._asking = Asking(dialect, step)
+        self._asking = HopRequests(dialect, step)
         self._passed = Passed()
         """What the client has got of an answer that is relayed."""
         self._decoder: Decoder | None = None
@@ -88,11 +88,11 @@ class Exchange(Ending):
 
     # From here on: what happens to a step, in order.
 
-    def begin(self, standing: Standing) -> list[Effect]:
+    def begin(self, in_force: ModesInForce) -> list[Effect]:
         """Read the request; put back what was withheld, and show the model what the mode allows."""
-        self._standing = self._now = standing
+        self._standing = self._now = in_force
         try:
-            refs = self._asking.read(standing)
+            refs = self._asking.read(in_force)
         except ModegateError as error:
             return self._fail(error)
         return [ReadBlobs(refs)] if refs else self.blobs({})
@@ -102,8 +102,8 @@ class Exchange(Ending):
         try:
             self._asking.restore(stored)
             self._default = not self._standing.gated
-            strays = self._default and self._asking.strays(self._standing)
-            self._relay = self._counts or (self._default and not strays)
+            may_call_stale_exit = self._default and self._asking.may_call_stale_exit(self._standing)
+            self._relay = self._counts or (self._default and not may_call_stale_exit)
             if self._counts:
                 return self._mending.sending(lambda: self._asking.counted(self._standing))
             if self._relay:
@@ -116,7 +116,12 @@ class Exchange(Ending):
             return self._fail(error)
 
     def overtake(
-        self, before: Standing, now: Standing, status: int, lines: Headers, passed: Passed | None
+        self,
+        before: ModesInForce,
+        now: ModesInForce,
+        status: int,
+        lines: Headers,
+        passed: Passed | None,
     ) -> list[Effect]:
         """Take over a step that passed raw, as it began in the default mode: a person has set a mode (L8).
 
@@ -162,7 +167,7 @@ class Exchange(Ending):
         self._events += judged.events
         return [Count("overtaken"), *self._advance()]
 
-    def tightened(self, now: Standing) -> list[Effect]:
+    def tightened(self, now: ModesInForce) -> list[Effect]:
         """Take that a person has set a mode: what passed unread until now is read from here on."""
         if self._over or not self.passes_unread:
             return []
@@ -195,7 +200,7 @@ class Exchange(Ending):
         if later and not (fits or may_mend):
             return self._give_up()
         if (400 <= status < 600 or self._counts) and (self._checks or may_mend):
-            self._complaint = Complaint(status, lines)
+            self._complaint = Rejection(status, lines)
             return []
         known = ok and not self._counts
         told = [*self._mending.settled(), *self._asking.taken()] if known else []
@@ -304,7 +309,7 @@ class Exchange(Ending):
         self._answer.end()
         return self._advance()
 
-    def state(self, now: Standing) -> list[Effect]:
+    def state(self, now: ModesInForce) -> list[Effect]:
         """Judge the calls that wait, or ask again what was refused, by what the session stands under now."""
         if self._complaint is not None:
             return self._again(self._complaint, now)
@@ -323,7 +328,7 @@ class Exchange(Ending):
         self._now = now
         return self._ask()
 
-    def approval(self, approval: Approval, now: Standing) -> list[Effect]:
+    def approval(self, approval: Approval, now: ModesInForce) -> list[Effect]:
         """Take what came of the question to a person, and what the session stands under by then."""
         ask = self._asks.popleft()
         self._now = now
@@ -433,26 +438,26 @@ class Exchange(Ending):
         self._closing.naming.kept = self._asking.kept
         self._closing.naming.lane = self._asking.lane_with_tools
 
-    def _read_on(self, now: Standing) -> None:
+    def _read_on(self, now: ModesInForce) -> None:
         """Read what nobody wanted to read when it was asked for."""
         self._ready()
         self._offer = self._asking.unfiltered(self._standing, now)
         self._now, self._relay, self._default = now, False, False
 
-    def _call(self, standing: Standing) -> list[Effect]:
+    def _call(self, in_force: ModesInForce) -> list[Effect]:
         """Assemble a hop under what the step stands under and send it."""
-        self._standing = standing
-        self._default = self._default and not standing.gated
+        self._standing = in_force
+        self._default = self._default and not in_force.gated
         asking = self._asking
         make = asking.as_it_came if self._default else asking.assembled
 
         def made() -> list[Effect]:
-            self._offer, effects = make(standing)
+            self._offer, effects = make(in_force)
             return effects
 
         return self._mending.sending(made)
 
-    def _again(self, complaint: Complaint, now: Standing) -> list[Effect]:
+    def _again(self, complaint: Rejection, now: ModesInForce) -> list[Effect]:
         """Ask again what was refused, unless a mode was set since: it would offer what that forbids."""
         if any(force not in self._standing.forces for force in (*self._now.forces, *now.forces)):
             self._now, self._relay, self._default = now, False, False
@@ -481,7 +486,7 @@ class Exchange(Ending):
             return [*effects, *self._stopped()]
         return effects
 
-    def _doubted(self, answer: HopAnswer, doubt: ModegateError, now: Standing) -> list[Effect]:
+    def _doubted(self, answer: HopAnswer, doubt: ModegateError, now: ModesInForce) -> list[Effect]:
         """Pass what nobody can read, unless a person has set a mode since the step began (L8)."""
         if now.gated:
             return self._unreadable(doubt)
@@ -489,7 +494,7 @@ class Exchange(Ending):
         return self._advance()
 
     def _complete(self) -> list[Effect]:
-        if self._closing.strayed():
+        if self._closing.choices_changed():
             return self._give_up()
         limit = self._standing.policy.limits.hops
         if self._closing.may_hop(self._refused, limit):

@@ -6,7 +6,7 @@ import json
 
 from modegate.core.ids import CallId, Lane, StepId, ToolName
 from modegate.core.log.events import ApprovalAsked, Option
-from modegate.core.policy.in_force import Standing
+from modegate.core.policy.in_force import ModesInForce
 from modegate.core.policy.model import Exit
 from modegate.core.step.answer.calls import Gathered
 from modegate.core.wire.arguments import parse_arguments
@@ -26,11 +26,11 @@ NATIVE = frozenset({"exit_plan_mode", "ExitPlanMode", "plan_exit"})
 """Tools of this purpose that agents bring themselves."""
 
 
-def exit_of(standing: Standing) -> Exit | None:
+def exit_of(in_force: ModesInForce) -> Exit | None:
     """Give the exit of the mode in force: none where a parent's mode is in force too."""
-    if len(standing.forces) != 1 or standing.forces[0].seq != standing.state.mode_seq:
+    if len(in_force.forces) != 1 or in_force.forces[0].seq != in_force.state.mode_seq:
         return None
-    return standing.forces[0].mode.exit
+    return in_force.forces[0].mode.exit
 
 
 def plan_of(call: Gathered) -> str:

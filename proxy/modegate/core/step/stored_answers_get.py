@@ -15,7 +15,7 @@ import msgspec
 from modegate.core.errors import EndpointNotGated
 from modegate.core.ids import StepId
 from modegate.core.log.events import AnswerMapped
-from modegate.core.policy.in_force import Standing
+from modegate.core.policy.in_force import ModesInForce
 from modegate.core.step.answer.gate import Gate, Offer
 from modegate.core.step.dialect import Dialect
 from modegate.core.step.stored_answers import known
@@ -65,7 +65,7 @@ def name_of(path: bytes) -> str:
     return match["id"].decode() if match else ""
 
 
-def plan(path: bytes, query: bytes, standing: Standing) -> Fetch | None:
+def plan(path: bytes, query: bytes, in_force: ModesInForce) -> Fetch | None:
     """Find what a request is for; None where it may pass as it is.
 
     Raises:
@@ -74,12 +74,12 @@ def plan(path: bytes, query: bytes, standing: Standing) -> Fetch | None:
     """
     match = _PATH.fullmatch(path)
     name = name_of(path)
-    mapped = known(name, standing.state)
+    mapped = known(name, in_force.state)
     if match is None or mapped is None:
-        if not standing.gated:
+        if not in_force.gated:
             return None
         raise EndpointNotGated(
-            f"in mode {standing.label!r} only answers can be fetched that were given to this session in a "
+            f"in mode {in_force.label!r} only answers can be fetched that were given to this session in a "
             "mode"
         )
     streamed = any(part.startswith((b"stream", b"starting")) for part in _parts(query))
@@ -98,7 +98,7 @@ def _parts(query: bytes) -> list[bytes]:
     return [part for part in query.lower().split(b"&") if part not in _WHOLE]
 
 
-def reworded(step: StepId, body: bytes, dialect: Dialect, standing: Standing) -> bytes:
+def reworded(step: StepId, body: bytes, dialect: Dialect, in_force: ModesInForce) -> bytes:
     """Give a stored answer without calls in its plain text, where a mode says that those are refused.
 
     Which agent asks is not known here, so that nothing else counts.
@@ -106,23 +106,23 @@ def reworded(step: StepId, body: bytes, dialect: Dialect, standing: Standing) ->
     Raises:
         AnswerUnreadable: it cannot be read with no doubt left.
     """
-    if all(force.mode.text_calls != "refuse" for force in standing.forces):
+    if all(force.mode.text_calls != "refuse" for force in in_force.forces):
         return body
     texts = TextGate(dialect, TextCalls(frozenset()), {}, len(body))
     texts.whole(body)
     calls = texts.to_judge()
-    Gate(step, frozenset()).judge(calls, Offer(standing, (), frozenset()), standing)
+    Gate(step, frozenset()).judge(calls, Offer(in_force, (), frozenset()), in_force)
     for call in calls:
         call.released = bool(call.released)
     return texts.body()
 
 
-def judge(step: StepId, fetched: Fetched, fetch: Fetch, standing: Standing) -> bytes:
+def judge(step: StepId, fetched: Fetched, fetch: Fetch, in_force: ModesInForce) -> bytes:
     """Give a stored answer without what the mode in force does not allow, and what was refused."""
-    offer = Offer(standing, (), frozenset())
+    offer = Offer(in_force, (), frozenset())
     calls = fetched.calls
-    Gate(step, frozenset()).judge(calls, offer, standing)
-    owed = [msgspec.json.decode(o) for m in standing.state.mapped.values() for o in m.owed]
+    Gate(step, frozenset()).judge(calls, offer, in_force)
+    owed = [msgspec.json.decode(o) for m in in_force.state.mapped.values() for o in m.owed]
     refused = frozenset(str(one[key]) for one in owed for key in _IDS if key in one)
     for call in calls:
         # Nobody is asked about what was decided long ago.

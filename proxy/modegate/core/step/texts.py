@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from modegate.core.ids import DEFAULT_MODE, ModeId, ToolName
 from modegate.core.log.approvals import Approval, Status
-from modegate.core.policy.in_force import Force
+from modegate.core.policy.in_force import ModeInForce
 from modegate.core.policy.model import EXIT_TOOL
 from modegate.core.step.answer.calls import Gathered
 from modegate.core.step.dialect import Refused
@@ -38,7 +38,7 @@ def tool(name: str) -> str:
 
 
 def refusal(
-    name: str, force: Force | None, reason: str, offered: Sequence[ToolName], *, leave: bool
+    name: str, force: ModeInForce | None, reason: str, offered: Sequence[ToolName], *, leave: bool
 ) -> str:
     """Say to the model that its call was refused, as that call's result."""
     if force is None:

@@ -37,7 +37,7 @@ MAX_TOUCHED = 10_000
 REPORT_EVERY_S = 60.0
 
 
-class Recorder:
+class BatchWriter:
     """Collects records and rows of the index, and writes them while `run` runs."""
 
     def __init__(self, folds: Folds, clock: Clock) -> None:

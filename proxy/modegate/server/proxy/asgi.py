@@ -10,8 +10,8 @@ from starlette.types import Receive, Scope, Send
 from modegate.core.errors import Drained, ModegateError
 from modegate.core.ids import StepId
 from modegate.server.proxy.request_body import ClientGone
-from modegate.server.proxy.step import Reach, Step
-from modegate.server.proxy.step_log import Report
+from modegate.server.proxy.step import Step, StepServices
+from modegate.server.proxy.step_log import StepLog
 
 log = logging.getLogger(__name__)
 
@@ -19,14 +19,14 @@ log = logging.getLogger(__name__)
 class Proxy:
     """Serves model requests."""
 
-    def __init__(self, reach: Reach) -> None:
+    def __init__(self, reach: StepServices) -> None:
         """Take everything that a step can reach."""
         self._reach = reach
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; whatever goes wrong is answered in the client's own format."""
         clock, metrics = self._reach.clock, self._reach.metrics
-        report = Report(StepId(clock.new_id()), clock, metrics)
+        report = StepLog(StepId(clock.new_id()), clock, metrics)
         step = Step(self._reach, report, scope, receive, send)
         outcome = "failed"
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from starlette.types import Message, Send
 
 from modegate.core.step.answer.stream_detection import is_plain_stream
-from modegate.server.proxy.step_log import Report
+from modegate.server.proxy.step_log import StepLog
 
 _EVENT_ENDS = (b"\n\n", b"\r\r", b"\r\n\r\n")
 
@@ -16,7 +16,7 @@ _EVENT_ENDS = (b"\n\n", b"\r\r", b"\r\n\r\n")
 class Telling:
     """The answer to one request, as it goes out."""
 
-    def __init__(self, send: Send, report: Report) -> None:
+    def __init__(self, send: Send, report: StepLog) -> None:
         """Begin with nothing told."""
         self._send = send
         self._report = report

@@ -15,7 +15,7 @@ from modegate.core.errors import ModegateError, UpstreamFailed
 from modegate.core.ids import SessionKey, StepId
 from modegate.core.log.approvals import EXPIRES_MS, Approval, Status
 from modegate.core.log.events import CallJudged, Entry, Event
-from modegate.core.policy.in_force import Standing
+from modegate.core.policy.in_force import ModesInForce
 from modegate.core.step.answer.stream_detection import is_stream
 from modegate.core.step.effects import (
     Abandon,
@@ -36,7 +36,7 @@ from modegate.core.step.effects import (
 )
 from modegate.core.step.exchange import Exchange
 from modegate.server.clock import Clock
-from modegate.server.log.batch_writer import Recorder
+from modegate.server.log.batch_writer import BatchWriter
 from modegate.server.log.folds import Folds
 from modegate.server.log.protocol import EventLog
 from modegate.server.metrics import Metrics
@@ -44,10 +44,10 @@ from modegate.server.proxy.approvals import Approvals
 from modegate.server.proxy.keep_alive import KEEPALIVE_S, Alive
 from modegate.server.proxy.memory import Share
 from modegate.server.proxy.passthrough import UnderWayAnswer
-from modegate.server.proxy.step_log import Report
+from modegate.server.proxy.step_log import StepLog
 from modegate.server.proxy.thinking import Given, Thinking
 from modegate.server.proxy.under_way import Look
-from modegate.server.upstream.pool import Picked
+from modegate.server.upstream.pool import ChosenUpstream
 from modegate.server.upstream.protocol import UpstreamAnswer, UpstreamRequest
 
 logger = logging.getLogger(__name__)
@@ -73,21 +73,21 @@ TURN_S = 0.002
 
 
 @dataclass(frozen=True, slots=True)
-class Outside:
+class DriveContext:
     """What a step can reach."""
 
     key: SessionKey
     target: bytes
     method: str
     send: Send
-    upstream: Picked
+    upstream: ChosenUpstream
     log: EventLog
     folds: Folds
     """Through which events are appended, so that the state in memory needs no reading again."""
-    recorder: Recorder
+    batch_writer: BatchWriter
     clock: Clock
     metrics: Metrics
-    report: Report
+    report: StepLog
     approvals: Approvals
     draining: asyncio.Event
     """Set when the process is about to end: nobody is waited for any more."""
@@ -104,7 +104,7 @@ class Outside:
 class Drive:
     """One step on its way."""
 
-    def __init__(self, exchange: Exchange, outside: Outside) -> None:
+    def __init__(self, exchange: Exchange, outside: DriveContext) -> None:
         """Take an exchange that has not begun."""
         self._exchange = exchange
         self._out = outside
@@ -119,11 +119,13 @@ class Drive:
         """Questions that it keeps open, as its request may come to them again."""
         self._outcome: str | None = None
 
-    async def run(self, standing: Standing) -> str:
+    async def run(self, in_force: ModesInForce) -> str:
         """Live through the step; give how it ended."""
-        return await self._live(self._decide(self._exchange.begin, standing))
+        return await self._live(self._decide(self._exchange.begin, in_force))
 
-    async def overtake(self, under_way: UnderWayAnswer, before: Standing, now: Standing) -> str:
+    async def overtake(
+        self, under_way: UnderWayAnswer, before: ModesInForce, now: ModesInForce
+    ) -> str:
         """Go on with a step whose answer passed raw until a person set a mode; give how it ended."""
         self._answer, self._chunks = under_way.answer, under_way.chunks
         self._begun = under_way.passed is not None
@@ -285,7 +287,7 @@ class Drive:
             with self._out.metrics.append.time():
                 await self._out.folds.append(self._out.key, entries)
         else:
-            self._out.recorder.record(self._out.key, entries)
+            self._out.batch_writer.record(self._out.key, entries)
 
     async def _call(self, effect: CallUpstream) -> list[Effect]:
         await self._stop()

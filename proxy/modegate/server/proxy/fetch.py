@@ -10,8 +10,8 @@ from modegate.core.dialects.responses.answer.fetched import FetchedItems, Fetche
 from modegate.core.dialects.responses.dialect import ResponsesDialect
 from modegate.core.errors import AnswerUnreadable, TooLarge
 from modegate.core.ids import StepId
-from modegate.core.policy.in_force import Standing, combine
-from modegate.core.step.answer.rejection import Complaint
+from modegate.core.policy.in_force import ModesInForce, combine
+from modegate.core.step.answer.rejection import Rejection
 from modegate.core.step.stored_answers_get import Fetch, judge, reworded
 from modegate.core.wire import headers as lines
 from modegate.core.wire.content_encoding import BadEncoding, UnknownEncoding, decoder
@@ -32,7 +32,7 @@ class Room:
 async def fetch(
     upstream: Upstream,
     request: UpstreamRequest,
-    what: tuple[StepId, Fetch, Standing],
+    what: tuple[StepId, Fetch, ModesInForce],
     send: Send,
     room: Room,
     look: Look,
@@ -44,13 +44,13 @@ async def fetch(
         TooLarge: it is over `limits.body`.
         Overloaded: it is more than may be held now.
     """
-    step, planned, standing = what
+    step, planned, in_force = what
     answer = await upstream.send(request)
     try:
-        body = await _whole(answer, standing.policy.limits.body, room)
+        body = await _whole(answer, in_force.policy.limits.body, room)
     finally:
         await answer.close()
-    now = combine(standing, await look())
+    now = combine(in_force, await look())
     if 200 <= answer.status < 300:
         body = await room.thinking(len(body), _allowed, body, (step, planned, now))
     elif answer.status < 400:
@@ -58,7 +58,7 @@ async def fetch(
         raise AnswerUnreadable(f"the upstream answers {answer.status}, and no stored answer")
     elif now.gated:
         plain = lines.replace(answer.headers, b"content-encoding", None)
-        complaint = Complaint(answer.status, plain, bytearray(body))
+        complaint = Rejection(answer.status, plain, bytearray(body))
         await room.thinking(len(body), complaint.check)
     head = lines.replace(lines.as_utf8(answer.headers), b"content-encoding", None)
     head = lines.replace(head, b"content-length", str(len(body)).encode())
@@ -67,12 +67,12 @@ async def fetch(
     return "fetched"
 
 
-def _allowed(body: bytes, what: tuple[StepId, Fetch, Standing]) -> bytes:
-    step, planned, standing = what
+def _allowed(body: bytes, what: tuple[StepId, Fetch, ModesInForce]) -> bytes:
+    step, planned, in_force = what
     if planned.asked:
-        return judge(step, FetchedItems(body), planned, standing)
-    body = reworded(step, body, ResponsesDialect(), standing)
-    return judge(step, FetchedResponse(body), planned, standing)
+        return judge(step, FetchedItems(body), planned, in_force)
+    body = reworded(step, body, ResponsesDialect(), in_force)
+    return judge(step, FetchedResponse(body), planned, in_force)
 
 
 async def _whole(answer: UpstreamAnswer, limit: int, room: Room) -> bytes:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from starlette.types import Send
 
 from modegate.core.errors import Overloaded, UpstreamFailed
-from modegate.core.policy.in_force import Standing
+from modegate.core.policy.in_force import ModesInForce
 from modegate.core.step.answer.passed_bytes import Passed
 from modegate.server.proxy.memory import Share
-from modegate.server.proxy.step_log import Report
+from modegate.server.proxy.step_log import StepLog
 from modegate.server.proxy.under_way import Look
 from modegate.server.upstream.protocol import Upstream, UpstreamAnswer, UpstreamRequest
 
@@ -28,7 +28,7 @@ class UnderWayAnswer:
     """What it has; None if not even the head."""
 
 
-Overtake = Callable[[UnderWayAnswer, Standing], Awaitable[str]]
+Overtake = Callable[[UnderWayAnswer, ModesInForce], Awaitable[str]]
 """Goes on with an answer under a mode, and gives the outcome."""
 
 
@@ -54,7 +54,7 @@ async def pass_through(
     upstream: Upstream,
     request: UpstreamRequest,
     send: Send,
-    report: Report,
+    report: StepLog,
     watched: Watched | None = None,
 ) -> str:
     """Forward a request and its answer, chunk by chunk; give the outcome.

@@ -17,14 +17,14 @@ from modegate.core.log.events import Entry, Event, ModeSet, SessionOpen
 from modegate.core.log.fold import State
 from modegate.core.log.parents import ALONE, Held, held
 from modegate.core.policy.gating import Gating, gating
-from modegate.core.policy.in_force import MAX_CHAIN, Standing, stand, tightest
+from modegate.core.policy.in_force import MAX_CHAIN, ModesInForce, stand, tightest
 from modegate.core.policy.model import Policy
 from modegate.core.step.stored_answers import known
 from modegate.server.clock import Clock
-from modegate.server.log.batch_writer import Recorder
+from modegate.server.log.batch_writer import BatchWriter
 from modegate.server.log.folds import Folds
 from modegate.server.log.protocol import EventLog, Listed, Seen
-from modegate.server.proxy.siblings import Kin
+from modegate.server.proxy.siblings import Siblings
 
 DAY_MS = 24 * 60 * 60 * 1000
 MAX_SEEN = 10_000
@@ -39,13 +39,15 @@ log = logging.getLogger(__name__)
 class Sessions:
     """What a step's session stands under, now."""
 
-    def __init__(self, eventlog: EventLog, folds: Folds, recorder: Recorder, clock: Clock) -> None:
+    def __init__(
+        self, eventlog: EventLog, folds: Folds, batch_writer: BatchWriter, clock: Clock
+    ) -> None:
         """Take what it reads and writes through."""
         self._log = eventlog
         self._folds = folds
-        self._recorder = recorder
+        self._recorder = batch_writer
         self._clock = clock
-        self._kin = Kin(eventlog, folds, clock)
+        self._kin = Siblings(eventlog, folds, clock)
         self._seen: OrderedDict[SessionKey, None] = OrderedDict()
         self._gaps = folds.gaps
 
@@ -62,7 +64,7 @@ class Sessions:
                 return replace(found, key=key, how=PREVIOUS)
         return found
 
-    async def enter(self, found: Identified, policy: Policy, path: str) -> Standing:
+    async def enter(self, found: Identified, policy: Policy, path: str) -> ModesInForce:
         """Begin a step: give what it stands under; a session seen for the first time may be opened.
 
         Raises:
@@ -113,11 +115,11 @@ class Sessions:
         plain = not found.derived and policy.sessions.initial(found.key.tenant) == DEFAULT_MODE
         return not plain and not self._began(found.key)
 
-    async def stand(self, key: SessionKey, policy: Policy) -> Standing:
+    async def stand(self, key: SessionKey, policy: Policy) -> ModesInForce:
         """Give what a session stands under now, its parents' modes included."""
         return await self._stand(key, await self._folds.state(key), policy)
 
-    async def _stand(self, key: SessionKey, state: State, policy: Policy) -> Standing:
+    async def _stand(self, key: SessionKey, state: State, policy: Policy) -> ModesInForce:
         return stand(policy, await chain_of(self._folds, key, state))
 
     async def _append(self, key: SessionKey, events: list[Event], state: State) -> None:

@@ -17,7 +17,7 @@ MAX_KNOWN = 50_000
 """Sessions of which the modes are remembered; some 300 bytes each."""
 
 
-class Kin:
+class Siblings:
     """Remembers of each sibling the modes that count, until the feed names it; one instance a process."""
 
     def __init__(self, log: EventLog, folds: Folds, clock: Clock) -> None:

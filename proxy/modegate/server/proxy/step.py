@@ -29,7 +29,7 @@ from modegate.core.identify import session
 from modegate.core.identify.body import BodyFields, body_fields
 from modegate.core.identify.sources import body_names
 from modegate.core.ids import LOCAL
-from modegate.core.policy.in_force import Standing
+from modegate.core.policy.in_force import ModesInForce
 from modegate.core.policy.routes import (
     dialect_of,
     dialect_of_path,
@@ -47,7 +47,7 @@ from modegate.core.wire.overrides import BODILESS, override
 from modegate.core.wire.weight import cost
 from modegate.server.access import Access, Sites
 from modegate.server.clock import Clock
-from modegate.server.log.batch_writer import Recorder
+from modegate.server.log.batch_writer import BatchWriter
 from modegate.server.log.folds import Folds
 from modegate.server.log.protocol import EventLog
 from modegate.server.metrics import Metrics
@@ -55,16 +55,16 @@ from modegate.server.policies import Policies
 from modegate.server.process.door import FULL
 from modegate.server.proxy.approvals import Approvals
 from modegate.server.proxy.client import Telling
-from modegate.server.proxy.drive import Drive, Outside
+from modegate.server.proxy.drive import Drive, DriveContext
 from modegate.server.proxy.fetch import Room, fetch
 from modegate.server.proxy.memory import COPIES, Memory, Share
 from modegate.server.proxy.passthrough import UnderWayAnswer, Watched, pass_through
 from modegate.server.proxy.request_body import Inbox
 from modegate.server.proxy.sessions import Sessions
-from modegate.server.proxy.step_log import GATED, PASSED, RESTORED, Report
+from modegate.server.proxy.step_log import GATED, PASSED, RESTORED, StepLog
 from modegate.server.proxy.thinking import LARGE, Thinking
 from modegate.server.proxy.under_way import Look, UnderWay
-from modegate.server.upstream.pool import Picked, Upstreams
+from modegate.server.upstream.pool import ChosenUpstream, Upstreams
 from modegate.server.upstream.protocol import UpstreamRequest
 
 _PREFIX = re.compile(rb"^/s/[^/]*")
@@ -72,13 +72,13 @@ _PREFIX = re.compile(rb"^/s/[^/]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class StepServices:
     """Everything that a step can reach."""
 
     eventlog: EventLog
     folds: Folds
     sessions: Sessions
-    recorder: Recorder
+    batch_writer: BatchWriter
     policies: Policies
     upstreams: Upstreams
     access: Access
@@ -102,7 +102,7 @@ class Step:
     """One request and its answer."""
 
     def __init__(
-        self, reach: Reach, report: Report, scope: Scope, receive: Receive, send: Send
+        self, reach: StepServices, report: StepLog, scope: Scope, receive: Receive, send: Send
     ) -> None:
         """Take a request of which nothing was read yet."""
         self.id = report.step
@@ -179,33 +179,33 @@ class Step:
         path = endpoint.path.decode("latin-1")[:200]
         # Another may have come into force while the request was on its way.
         self._policy = self._reach.policies.current
-        standing = await self._reach.sessions.enter(found, self._policy, path)
-        if look.watch_parents(standing):
-            standing = await look()
+        in_force = await self._reach.sessions.enter(found, self._policy, path)
+        if look.watch_parents(in_force):
+            in_force = await look()
         model = await self._model(endpoint, routed)
         if look.mark.changed:
             # A large body is read in a line with others, which can take a while.
-            standing = await look()
-        self._report.mode, self._report.policy = standing.label, standing.policy.hash
+            in_force = await look()
+        self._report.mode, self._report.policy = in_force.label, in_force.policy.hash
         dialect = self._reach.dialects.get(endpoint.kind)
-        if standing.gated:
+        if in_force.gated:
             self._check_gateable(
-                endpoint, f"session {found.key.session!r} is in mode {standing.label!r}"
+                endpoint, f"session {found.key.session!r} is in mode {in_force.label!r}"
             )
         with self._reach.upstreams.pick(routed, model) as upstream:
             self._check_site(upstream)
-            if dialect is not None and (standing.gated or standing.state.ever_gated):
+            if dialect is not None and (in_force.gated or in_force.state.ever_gated):
                 outside = self._outside(endpoint, found, upstream, look)
-                self._report.how = GATED if standing.gated else RESTORED
-                gated = standing.gated
+                self._report.how = GATED if in_force.gated else RESTORED
+                gated = in_force.gated
                 exchange = await self._exchange(endpoint, dialect, upstream, gated=gated)
                 self._drive = Drive(exchange, outside)
-                self._outcome = await self._drive.run(standing)
-            elif endpoint.kind is Kind.STORED and (planned := self._plan(endpoint, standing)):
-                self._outcome = await self._fetched(planned, standing, upstream, look)
+                self._outcome = await self._drive.run(in_force)
+            elif endpoint.kind is Kind.STORED and (planned := self._plan(endpoint, in_force)):
+                self._outcome = await self._fetched(planned, in_force, upstream, look)
             else:
                 self._raw = dialect
-                self._outcome = await self._pass(endpoint, upstream, found, standing, look)
+                self._outcome = await self._pass(endpoint, upstream, found, in_force, look)
 
     def _check_gateable(self, endpoint: Endpoint, why: str) -> None:
         """Let nothing pass in a mode of which the gate cannot know what the upstream takes it for."""
@@ -237,7 +237,7 @@ class Step:
         body = await self._plain(await self._whole_body())
         return await self._reach.thinking(cost(body), model_of_body, body)
 
-    def _check_site(self, upstream: Picked) -> None:
+    def _check_site(self, upstream: ChosenUpstream) -> None:
         """Let no page that found this proxy, by whatever name, use the credential that it adds."""
         headers = Headers(raw=self._headers)
         if upstream.adds_credential and self._reach.sites.refusal(headers) is not None:
@@ -314,9 +314,9 @@ class Step:
     async def _pass(
         self,
         endpoint: Endpoint,
-        upstream: Picked,
+        upstream: ChosenUpstream,
         found: session.Identified,
-        before: Standing,
+        before: ModesInForce,
         look: Look,
     ) -> str:
         body: bytes | AsyncIterator[bytes] = b""
@@ -336,7 +336,7 @@ class Step:
         if endpoint.gated:
             self._reach.metrics.ungated.labels("default").inc()
 
-        async def overtake(under_way: UnderWayAnswer, now: Standing) -> str:
+        async def overtake(under_way: UnderWayAnswer, now: ModesInForce) -> str:
             self._report.mode, self._report.how = now.label, GATED
             dialect = self._reach.dialects.get(endpoint.kind)
             if dialect is None:
@@ -350,30 +350,34 @@ class Step:
         watched = None if harmless else Watched(look, overtake, self._share)
         return await pass_through(upstream, request, self._tell, self._report, watched)
 
-    def _cut_off(self, now: Standing, *, begun: bool) -> str:
+    def _cut_off(self, now: ModesInForce, *, begun: bool) -> str:
         """End an answer that the gate cannot read, as a person has set a mode."""
         if not begun:
             raise Tightened(f"a person has set mode {now.label!r} while this request was under way")
         self._reach.metrics.tightened.labels("cut").inc()
         return Tightened.code
 
-    def _plan(self, endpoint: Endpoint, standing: Standing) -> stored_answers_get.Fetch | None:
-        return stored_answers_get.plan(endpoint.path, self._scope["query_string"], standing)
+    def _plan(self, endpoint: Endpoint, in_force: ModesInForce) -> stored_answers_get.Fetch | None:
+        return stored_answers_get.plan(endpoint.path, self._scope["query_string"], in_force)
 
     async def _fetched(
-        self, planned: stored_answers_get.Fetch, standing: Standing, upstream: Picked, look: Look
+        self,
+        planned: stored_answers_get.Fetch,
+        in_force: ModesInForce,
+        upstream: ChosenUpstream,
+        look: Look,
     ) -> str:
         query = self._scope["query_string"]
         head = lines.request_headers(self._headers, content_length=False)
         head = lines.replace(head, b"accept-encoding", b"identity")
         target = planned.path + (b"?" + query if query else b"")
         request = UpstreamRequest(self._scope["method"], target, head, b"")
-        what = (self.id, planned, standing)
+        what = (self.id, planned, in_force)
         room = Room(self._share, self._reach.thinking)
         return await fetch(upstream, request, what, self._tell, room, look)
 
     async def _exchange(
-        self, endpoint: Endpoint, dialect: Dialect, upstream: Picked, *, gated: bool
+        self, endpoint: Endpoint, dialect: Dialect, upstream: ChosenUpstream, *, gated: bool
     ) -> Exchange:
         body = self._body or b""
         try:
@@ -391,10 +395,10 @@ class Step:
         return Exchange(dialect, StepRequest(self.id, head, body, plain, endpoint.counts, learned))
 
     def _outside(
-        self, endpoint: Endpoint, found: session.Identified, upstream: Picked, look: Look
-    ) -> Outside:
+        self, endpoint: Endpoint, found: session.Identified, upstream: ChosenUpstream, look: Look
+    ) -> DriveContext:
         reach = self._reach
-        return Outside(
+        return DriveContext(
             key=found.key,
             target=self._target(endpoint),
             method=self._scope["method"],
@@ -402,7 +406,7 @@ class Step:
             upstream=upstream,
             log=reach.eventlog,
             folds=reach.folds,
-            recorder=reach.recorder,
+            batch_writer=reach.batch_writer,
             clock=reach.clock,
             metrics=reach.metrics,
             report=self._report,

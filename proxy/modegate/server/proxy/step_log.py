@@ -23,7 +23,7 @@ GATED, RESTORED, PASSED = "gated", "restored", "passed"
 
 
 @dataclass(slots=True)
-class Report:
+class StepLog:
     """One step, as far as it is known."""
 
     step: StepId

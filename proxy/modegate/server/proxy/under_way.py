@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 from modegate.core.errors import LogUnavailable
 from modegate.core.ids import SessionKey
-from modegate.core.policy.in_force import Standing
+from modegate.core.policy.in_force import ModesInForce
 from modegate.server.log.protocol import EventLog
 from modegate.server.policies import Policies
 from modegate.server.proxy.sessions import Sessions
@@ -62,20 +62,20 @@ class Look:
         self._key = key
         self.mark = Mark()
 
-    async def __call__(self) -> Standing:
+    async def __call__(self) -> ModesInForce:
         """Give what the session stands under; from here on the sessions that hold it are watched too."""
         while True:
             self.mark.changed = False
-            standing = await self._sessions.stand(self._key, self._policies.current)
-            if not self.watch_parents(standing):
-                return standing
+            in_force = await self._sessions.stand(self._key, self._policies.current)
+            if not self.watch_parents(in_force):
+                return in_force
 
-    def watch_parents(self, standing: Standing) -> bool:
+    def watch_parents(self, in_force: ModesInForce) -> bool:
         """Watch the sessions that hold this one; tell whether one is new, so that all is read again."""
-        keys = (SessionKey(self._key.tenant, one) for one in standing.sessions)
+        keys = (SessionKey(self._key.tenant, one) for one in in_force.sessions)
         return self._under_way.also(self.mark, keys)
 
-    async def tightened(self) -> Standing | None:
+    async def tightened(self) -> ModesInForce | None:
         """Give what the session stands under if a person has set a mode; free unless the log changed."""
         if not self.mark.changed:
             return None

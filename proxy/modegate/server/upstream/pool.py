@@ -21,13 +21,13 @@ from modegate.core.policy.model import Policy
 from modegate.core.policy.problems import PolicyProblems, Problem
 from modegate.core.policy.routes import choose, wants_model
 from modegate.core.policy.upstreams import (
-    Added,
+    Injected,
     Route,
     UpstreamSpec,
     Value,
     added,
-    dressed,
     missing,
+    with_injected,
 )
 from modegate.core.step.request.request_form import Manner
 from modegate.server.upstream.http import HttpUpstream, Wiring
@@ -50,7 +50,7 @@ class _Client:
 
     spec: UpstreamSpec
     upstream: Upstream
-    added: Added
+    added: Injected
     learned: dict[DialectName, dict[str, Manner]] = field(default_factory=dict)
     steps: int = 0
     retired: bool = False
@@ -60,14 +60,14 @@ MAX_LEARNED = 256
 """Models of one upstream and API of which is known what it takes; the oldest is forgotten at last."""
 
 
-class Picked:
+class ChosenUpstream:
     """The upstream of one request, with what modegate adds for it."""
 
     def __init__(
         self,
         upstream: Upstream,
         dialect: DialectName,
-        given: Added,
+        given: Injected,
         learned: dict[str, Manner],
         *,
         stores: bool = True,
@@ -88,7 +88,7 @@ class Picked:
 
     async def send(self, request: UpstreamRequest) -> UpstreamAnswer:
         """Send a request, dressed; raises as the upstream does."""
-        headers = dressed(request.headers, self._dialect, self._added)
+        headers = with_injected(request.headers, self._dialect, self._added)
         return await self._upstream.send(
             UpstreamRequest(request.method, request.target, headers, request.body)
         )
@@ -151,19 +151,19 @@ class Upstreams:
         return wants_model(self._routes, dialect)
 
     @contextmanager
-    def pick(self, dialect: DialectName, model: str | None) -> Iterator[Picked]:
+    def pick(self, dialect: DialectName, model: str | None) -> Iterator[ChosenUpstream]:
         """Give the upstream for a request, and keep it open meanwhile."""
         name = choose(self._routes, dialect, model)
         if name is None:
             learned = self._learned.setdefault(dialect, {})
-            yield Picked(self.default(dialect), dialect, Added(), learned)
+            yield ChosenUpstream(self.default(dialect), dialect, Injected(), learned)
             return
         client = self._clients[name]
         client.steps += 1
         try:
             stores = not client.spec.litellm
             learned = client.learned.setdefault(dialect, {})
-            yield Picked(client.upstream, dialect, client.added, learned, stores=stores)
+            yield ChosenUpstream(client.upstream, dialect, client.added, learned, stores=stores)
         finally:
             client.steps -= 1
             if client.retired:

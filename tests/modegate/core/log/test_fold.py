@@ -32,10 +32,10 @@ from modegate.core.log.events import (
     Unknown,
 )
 from modegate.core.log.fold import (
-    BINDING,
     MAX_LANES,
     MAX_MAPPED,
     MAX_WITHHELD,
+    RULE_EVENTS,
     TRANSITIONS,
     Header,
     State,
@@ -185,7 +185,7 @@ def test_an_answer_is_known_by_the_last_that_was_said_of_it() -> None:
     assert (kept[0], len(kept)) == ("a2", MAX_MAPPED)
 
 
-@pytest.mark.parametrize("kind", BINDING)
+@pytest.mark.parametrize("kind", RULE_EVENTS)
 def test_an_unknown_event_that_could_carry_a_rule_makes_the_session_unreadable(kind: str) -> None:
     state = fold_all(log(ModeSet(PLAN), Unknown(f"{kind}later", VERSION)))
     assert state.unreadable == (

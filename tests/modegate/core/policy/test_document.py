@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from modegate.core.policy.document import MAX_VISITS, Place, read_document
+from modegate.core.policy.document import MAX_VISITS, YamlValue, read_document
 from modegate.core.policy.problems import PolicyProblems
 
 
-def value(text: str) -> Place:
+def value(text: str) -> YamlValue:
     place = (read_document(f"a: {text}").mapping() or {})["a"]
     assert place.document.problems == []
     return place
@@ -20,24 +20,24 @@ def value(text: str) -> Place:
 @pytest.mark.parametrize(
     ("text", "read", "expected"),
     [
-        ("word", Place.string, "word"),
-        ('"1"', Place.string, "1"),
-        ("|-\n  x\n  y", Place.string, "x\ny"),
-        ("!!str yes", Place.string, "yes"),
-        ("true", Place.boolean, True),
-        ("false", Place.boolean, False),
-        ("12", Place.integer, 12),
-        ("0", Place.integer, 0),
-        ("true", Place.json_scalar, (True,)),
-        ("null", Place.json_scalar, (None,)),
-        ("-3", Place.json_scalar, (-3,)),
-        ("1e3", Place.json_scalar, (1000.0,)),
-        ("2.5", Place.json_scalar, (2.5,)),
-        ('"true"', Place.json_scalar, ("true",)),
-        ('""', Place.json_scalar, ("",)),
+        ("word", YamlValue.string, "word"),
+        ('"1"', YamlValue.string, "1"),
+        ("|-\n  x\n  y", YamlValue.string, "x\ny"),
+        ("!!str yes", YamlValue.string, "yes"),
+        ("true", YamlValue.boolean, True),
+        ("false", YamlValue.boolean, False),
+        ("12", YamlValue.integer, 12),
+        ("0", YamlValue.integer, 0),
+        ("true", YamlValue.json_scalar, (True,)),
+        ("null", YamlValue.json_scalar, (None,)),
+        ("-3", YamlValue.json_scalar, (-3,)),
+        ("1e3", YamlValue.json_scalar, (1000.0,)),
+        ("2.5", YamlValue.json_scalar, (2.5,)),
+        ('"true"', YamlValue.json_scalar, ("true",)),
+        ('""', YamlValue.json_scalar, ("",)),
     ],
 )
-def test_a_value_is_read(text: str, read: Callable[[Place], Any], expected: Any) -> None:
+def test_a_value_is_read(text: str, read: Callable[[YamlValue], Any], expected: Any) -> None:
     found = read(value(text))
     assert (type(found), found) == (type(expected), expected)
 
@@ -45,31 +45,36 @@ def test_a_value_is_read(text: str, read: Callable[[Place], Any], expected: Any)
 @pytest.mark.parametrize(
     ("text", "read", "message", "found"),
     [
-        ("!secret x", Place.string, "a value with the tag '!secret'; quote it", "'x'"),
-        ("=", Place.string, "a special key; quote it", "'='"),
-        ("<<", Place.string, "a merge key; quote it", "'<<'"),
-        ("!!bool maybe", Place.string, "the boolean false", "'maybe'"),
-        ('"\\uD800"', Place.string, "is not valid Unicode", "'\\ud800'"),
-        ("{}", Place.string, "must be a string", "a mapping"),
-        ('"true"', Place.boolean, "must be true or false", "'true'"),
-        ("True", Place.boolean, "must be true or false", "'True'"),
-        ("[]", Place.integer, "whole number", "a list"),
-        ("1_000", Place.integer, "whole number", "'1_000'"),
-        ("9" * 5000, Place.integer, "whole number", f"'{'9' * 59}…'"),
-        ('" "', Place.string, "must not be empty", "' '"),
-        ("{}", Place.json_scalar, "must be a string, a number, true, false or null", "a mapping"),
-        ('"\\uD800"', Place.json_scalar, "is not valid Unicode", "'\\ud800'"),
-        (".nan", Place.json_scalar, "is read as a number", "'.nan'"),
-        ("[]", Place.sequence, "must not be empty", "a list"),
-        ("!!set {a}", Place.mapping, "must be a mapping", "a mapping"),
-        ("!x [a]", Place.sequence, "must be a list", "a list"),
-        ("{<<: 1}", Place.mapping, "a merge key takes a mapping", "'1'"),
-        ("{[a]: 2}", Place.mapping, "must be a string", "a list"),
-        ("{1: 2}", Place.mapping, "is read as a number; quote it", "'1'"),
+        ("!secret x", YamlValue.string, "a value with the tag '!secret'; quote it", "'x'"),
+        ("=", YamlValue.string, "a special key; quote it", "'='"),
+        ("<<", YamlValue.string, "a merge key; quote it", "'<<'"),
+        ("!!bool maybe", YamlValue.string, "the boolean false", "'maybe'"),
+        ('"\\uD800"', YamlValue.string, "is not valid Unicode", "'\\ud800'"),
+        ("{}", YamlValue.string, "must be a string", "a mapping"),
+        ('"true"', YamlValue.boolean, "must be true or false", "'true'"),
+        ("True", YamlValue.boolean, "must be true or false", "'True'"),
+        ("[]", YamlValue.integer, "whole number", "a list"),
+        ("1_000", YamlValue.integer, "whole number", "'1_000'"),
+        ("9" * 5000, YamlValue.integer, "whole number", f"'{'9' * 59}…'"),
+        ('" "', YamlValue.string, "must not be empty", "' '"),
+        (
+            "{}",
+            YamlValue.json_scalar,
+            "must be a string, a number, true, false or null",
+            "a mapping",
+        ),
+        ('"\\uD800"', YamlValue.json_scalar, "is not valid Unicode", "'\\ud800'"),
+        (".nan", YamlValue.json_scalar, "is read as a number", "'.nan'"),
+        ("[]", YamlValue.sequence, "must not be empty", "a list"),
+        ("!!set {a}", YamlValue.mapping, "must be a mapping", "a mapping"),
+        ("!x [a]", YamlValue.sequence, "must be a list", "a list"),
+        ("{<<: 1}", YamlValue.mapping, "a merge key takes a mapping", "'1'"),
+        ("{[a]: 2}", YamlValue.mapping, "must be a string", "a list"),
+        ("{1: 2}", YamlValue.mapping, "is read as a number; quote it", "'1'"),
     ],
 )
 def test_what_cannot_be_read_is_noted(
-    text: str, read: Callable[[Place], Any], message: str, found: str
+    text: str, read: Callable[[YamlValue], Any], message: str, found: str
 ) -> None:
     place = value(text)
     assert not read(place)

@@ -14,7 +14,7 @@ from modegate.core.log.fold import State
 from modegate.core.policy.in_force import (
     DAY_MS,
     MAX_CHAIN,
-    Force,
+    ModeInForce,
     combine,
     derived_start,
     stand,
@@ -61,23 +61,23 @@ def call(name: str) -> ToolCall:
 
 
 def test_a_session_in_default_stands_under_nothing() -> None:
-    standing = stand(POLICY, [(S, FREE)])
-    judgement, force = standing.judge(call("write"))
-    assert (standing.gated, standing.label, standing.section) == (False, "default", "")
+    in_force = stand(POLICY, [(S, FREE)])
+    judgement, force = in_force.judge(call("write"))
+    assert (in_force.gated, in_force.label, in_force.section) == (False, "default", "")
     assert (judgement.verdict, force) == (Verdict.RELEASE, None)
-    assert standing.may_offer(ToolName("write"))
-    assert (standing.state, standing.policy) == (FREE, POLICY)
+    assert in_force.may_offer(ToolName("write"))
+    assert (in_force.state, in_force.policy) == (FREE, POLICY)
 
 
 def test_a_session_stands_under_its_own_mode() -> None:
-    standing = stand(POLICY, [(S, state("plan", 7))])
-    judgement, force = standing.judge(call("write"))
-    assert standing.gated
-    assert standing.forces == (Force(PLAN, S, Seq(7)),)
-    assert (standing.label, standing.section) == ("plan", "You plan.")
-    assert (judgement, force) == (judge(PLAN, call("write")), standing.forces[0])
+    in_force = stand(POLICY, [(S, state("plan", 7))])
+    judgement, force = in_force.judge(call("write"))
+    assert in_force.gated
+    assert in_force.forces == (ModeInForce(PLAN, S, Seq(7)),)
+    assert (in_force.label, in_force.section) == ("plan", "You plan.")
+    assert (judgement, force) == (judge(PLAN, call("write")), in_force.forces[0])
     assert judgement.verdict == Verdict.ANSWER
-    assert standing.judge(call("read"))[0].verdict == Verdict.RELEASE
+    assert in_force.judge(call("read"))[0].verdict == Verdict.RELEASE
 
 
 @pytest.mark.parametrize(
@@ -138,9 +138,9 @@ def test_answer_outweighs_ask() -> None:
 
 
 def test_a_tool_is_offered_only_if_every_mode_offers_it() -> None:
-    standing = stand(POLICY, [(S, state("review")), (P, state("plan"))])
-    assert standing.may_offer(ToolName("grep"))
-    assert not standing.may_offer(ToolName("write"))
+    in_force = stand(POLICY, [(S, state("review")), (P, state("plan"))])
+    assert in_force.may_offer(ToolName("grep"))
+    assert not in_force.may_offer(ToolName("write"))
 
 
 @pytest.mark.parametrize(
@@ -164,10 +164,10 @@ def test_l6_what_nobody_judges_may_run_only_if_every_call_of_it_is_allowed(
 
 
 def test_what_nobody_judges_may_run_only_if_every_mode_allows_it() -> None:
-    standing = stand(POLICY, [(S, state("review")), (P, state("plan"))])
-    assert standing.may_run(ToolName("read"))
-    assert not standing.may_run(ToolName("grep"))  # asked about in one
-    assert not standing.may_run(ToolName("write"))  # not in the other
+    in_force = stand(POLICY, [(S, state("review")), (P, state("plan"))])
+    assert in_force.may_run(ToolName("read"))
+    assert not in_force.may_run(ToolName("grep"))  # asked about in one
+    assert not in_force.may_run(ToolName("write"))  # not in the other
     assert stand(POLICY, [(S, FREE)]).may_run(ToolName("write"))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modegate.core.policy.document import Place, read_document
+from modegate.core.policy.document import YamlValue, read_document
 from modegate.core.policy.schema import (
     choice,
     count,
@@ -16,7 +16,7 @@ from modegate.core.policy.schema import (
 )
 
 
-def value(text: str) -> Place:
+def value(text: str) -> YamlValue:
     return (read_document(f"a: {text}").mapping() or {})["a"]
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from modegate.core.errors import DialectName
-from modegate.core.policy.upstreams import Added, UpstreamSpec, Value, added, dressed, missing
+from modegate.core.policy.upstreams import (
+    Injected,
+    UpstreamSpec,
+    Value,
+    added,
+    missing,
+    with_injected,
+)
 from modegate.core.wire.headers import Headers
 
 CLIENT: Headers = [
@@ -30,23 +37,27 @@ WITHOUT: Headers = [CLIENT[0], CLIENT[-1]]
 def test_a_key_takes_the_place_of_all_that_the_client_sent(
     dialect: DialectName, line: tuple[bytes, bytes]
 ) -> None:
-    assert dressed(CLIENT, dialect, Added(key=b"k")) == [*WITHOUT, line]
+    assert with_injected(CLIENT, dialect, Injected(key=b"k")) == [*WITHOUT, line]
 
 
 def test_a_secret_header_does_too() -> None:
-    given = Added(headers=((b"api-key", b"k"),), secret=True)
+    given = Injected(headers=((b"api-key", b"k"),), secret=True)
     assert given.credential
-    assert dressed(CLIENT, "chat", given) == [*WITHOUT, (b"api-key", b"k")]
+    assert with_injected(CLIENT, "chat", given) == [*WITHOUT, (b"api-key", b"k")]
 
 
 def test_another_header_leaves_the_clients_credential() -> None:
-    given = Added(headers=((b"x-first", b"2"), (b"x-team", b"t")))
+    given = Injected(headers=((b"x-first", b"2"), (b"x-team", b"t")))
     assert not given.credential
-    assert dressed(CLIENT, "chat", given) == [*CLIENT[1:], (b"x-first", b"2"), (b"x-team", b"t")]
+    assert with_injected(CLIENT, "chat", given) == [
+        *CLIENT[1:],
+        (b"x-first", b"2"),
+        (b"x-team", b"t"),
+    ]
 
 
 def test_nothing_added_is_nothing_changed() -> None:
-    assert dressed(CLIENT, "messages", Added()) is CLIENT
+    assert with_injected(CLIENT, "messages", Injected()) is CLIENT
 
 
 SPEC = UpstreamSpec(
@@ -73,7 +84,7 @@ def test_variables_that_are_not_set_are_named_with_their_place() -> None:
 def test_values_are_looked_up() -> None:
     environment = {"KEY": "k\n", "AZURE": " ü ", "PROXY": "p"}
     headers = ((b"x-team", b"t"), (b"api-key", "ü".encode()))
-    assert added(SPEC, environment) == Added(headers, b"k", secret=True)
+    assert added(SPEC, environment) == Injected(headers, b"k", secret=True)
 
 
 @pytest.mark.parametrize("value", ["geheim\nx-more: 1", "geheim\x7f", " "])

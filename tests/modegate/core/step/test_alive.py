@@ -104,7 +104,7 @@ def test_g11_nothing_is_sent_before_the_head_nor_into_what_passes_unread(speech:
         raw = json.dumps(body).encode()
         exchange = Exchange(session.dialect, StepRequest(StepId("s"), [], raw, raw))
         assert exchange.keepalive() == b""
-        exchange.begin(session.standing())
+        exchange.begin(session.in_force())
         assert exchange.keepalive() == b""
         exchange.upstream_head(200, [(b"content-type", b"text/event-stream")])
         assert bool(exchange.keepalive()) is (name == "plan")
@@ -117,7 +117,7 @@ def chat_told(*frames: bytes) -> list[list[dict[str, Any] | str]]:
     session = Session("plan", RULES, ChatDialect())
     raw = json.dumps(request(*TOOLS, stream=True)).encode()
     exchange = Exchange(session.dialect, StepRequest(StepId("s"), [], raw, raw))
-    exchange.begin(session.standing())
+    exchange.begin(session.in_force())
     exchange.upstream_head(200, [(b"content-type", b"text/event-stream")])
     told: list[list[dict[str, Any] | str]] = []
     for frame in (b"", *frames):

@@ -322,7 +322,7 @@ def test_an_error_of_our_own_in_the_middle() -> None:
     """It is told in the client's format, once, and a step that is over takes no more."""
     exchange = Exchange(ChatDialect(), _request(REQUEST))
     session = Session()
-    exchange.begin(session.standing())
+    exchange.begin(session.in_force())
     exchange.upstream_head(200, list(STREAM))
     exchange.upstream_data(text("a") + call("read"))
     effects = exchange.failed(ModegateError("internal error in step x"), begun=True)
@@ -345,7 +345,7 @@ def _request(body: dict[str, Any] | bytes) -> StepRequest:
 def test_the_first_step_of_a_lane_logs_what_its_model_is_shown() -> None:
     """Durable, in front of the request."""
     exchange = Exchange(ChatDialect(), _request(REQUEST))
-    effects = exchange.begin(Session().standing())
+    effects = exchange.begin(Session().in_force())
     append, upstream = effects
     assert isinstance(append, Append)
     assert append.durable

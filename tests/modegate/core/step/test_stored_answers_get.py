@@ -60,13 +60,13 @@ def test_which_requests_are_for_a_stored_answer(method: str, path: bytes, kind: 
     (b"/v1/responses/resp_3", b"/v1/responses/resp_3"),
 ])  # fmt: skip
 def test_the_provider_is_asked_for_the_last_hop(path: bytes, wanted: bytes) -> None:
-    planned = plan(path, b"include=x", given(*TWO).standing())
+    planned = plan(path, b"include=x", given(*TWO).in_force())
     assert planned is not None
     assert planned.path == wanted
 
 
 def test_an_answer_of_which_nothing_was_refused_is_known() -> None:
-    planned = plan(b"/v1/responses/resp_1", b"", given(answer(message("a"))).standing())
+    planned = plan(b"/v1/responses/resp_1", b"", given(answer(message("a"))).in_force())
     assert planned is not None
     assert planned.path == b"/v1/responses/resp_1"
 
@@ -80,22 +80,22 @@ def test_an_answer_of_which_nothing_was_refused_is_known() -> None:
 ])  # fmt: skip
 def test_what_cannot_be_looked_at_is_refused(path: bytes, query: bytes) -> None:
     with pytest.raises(EndpointNotGated):
-        plan(path, query, given(*TWO).standing())
+        plan(path, query, given(*TWO).in_force())
 
 
 def test_in_default_mode_unknown_answers_pass_and_known_ones_are_looked_at() -> None:
     got = given(*TWO)
     got.set_mode(DEFAULT_MODE)
-    assert plan(b"/v1/responses/resp_9", b"stream=true", got.standing()) is None
-    assert plan(b"/v1/responses/resp_1", b"stream=false", got.standing()) is not None
-    assert plan(b"/v1/responses/x", b"", Session(DEFAULT_MODE).standing()) is None
+    assert plan(b"/v1/responses/resp_9", b"stream=true", got.in_force()) is None
+    assert plan(b"/v1/responses/resp_1", b"stream=false", got.in_force()) is not None
+    assert plan(b"/v1/responses/x", b"", Session(DEFAULT_MODE).in_force()) is None
 
 
 def fetched(got: Session, *items: Any, name: str = "resp_1") -> Any:
-    planned = plan(b"/v1/responses/" + name.encode(), b"", got.standing())
+    planned = plan(b"/v1/responses/" + name.encode(), b"", got.in_force())
     assert planned is not None
     body = json.dumps(response(items, n=3)).encode()
-    return json.loads(judge(StepId("s"), FetchedResponse(body), planned, got.standing()))
+    return json.loads(judge(StepId("s"), FetchedResponse(body), planned, got.in_force()))
 
 
 def test_it_bears_the_clients_id_and_what_the_mode_allows() -> None:
@@ -111,10 +111,10 @@ def test_it_bears_the_clients_id_and_what_the_mode_allows() -> None:
 def test_g5_it_does_not_go_on_from_itself(previous: Any, told: Any) -> None:
     """A later hop goes on from the one before, which the client knows under the same id."""
     got = given(*TWO)
-    planned = plan(b"/v1/responses/resp_1", b"", got.standing())
+    planned = plan(b"/v1/responses/resp_1", b"", got.in_force())
     assert planned is not None
     body = json.dumps(response([message("c")], n=3, previous_response_id=previous)).encode()
-    found = json.loads(judge(StepId("s"), FetchedResponse(body), planned, got.standing()))
+    found = json.loads(judge(StepId("s"), FetchedResponse(body), planned, got.in_force()))
     assert (found["id"], found["previous_response_id"]) == ("resp_1", told)
 
 
@@ -149,8 +149,8 @@ def test_h4_calls_in_its_text_are_not_shown_where_a_mode_says_so(
             "output": [{"type": "message", "content": [{"type": "output_text", "text": text}]}],
         }
     ).encode()
-    standing = Session(rules=policy(mode("plan", "read", text_calls=text_calls))).standing()
-    told = reworded(StepId("a" * 20), body, ResponsesDialect(), standing).decode()
+    in_force = Session(rules=policy(mode("plan", "read", text_calls=text_calls))).in_force()
+    told = reworded(StepId("a" * 20), body, ResponsesDialect(), in_force).decode()
     assert ("S3CRET" in told) is shown
     assert ("stood here in plain text" in told) is not shown
     assert '\\"read\\", \\"input\\": {}}.' in told
@@ -158,10 +158,10 @@ def test_h4_calls_in_its_text_are_not_shown_where_a_mode_says_so(
 
 def test_a_deleted_answer_is_told_under_the_clients_id() -> None:
     got = given(*TWO)
-    planned = plan(b"/v1/responses/resp_1", b"", got.standing())
+    planned = plan(b"/v1/responses/resp_1", b"", got.in_force())
     assert planned is not None
     body = b'{"id": "resp_3", "object": "response", "deleted": true}'
-    told = judge(StepId("s"), FetchedResponse(body), planned, got.standing())
+    told = judge(StepId("s"), FetchedResponse(body), planned, got.in_force())
     assert told == body.replace(b"resp_3", b"resp_1")
 
 
@@ -182,11 +182,11 @@ ASKED = [
 
 def items_of(got: Session, asked: list[Any]) -> Any:
     """Give what a client is shown of what an answer was given to."""
-    planned = plan(b"/v1/responses/resp_1/input_items", b"limit=5", got.standing())
+    planned = plan(b"/v1/responses/resp_1/input_items", b"limit=5", got.in_force())
     assert planned is not None
     assert (planned.path, planned.asked) == (b"/v1/responses/resp_1/input_items", True)
     body = json.dumps({"object": "list", "data": asked, "has_more": False}).encode()
-    return json.loads(judge(StepId("s"), FetchedItems(body), planned, got.standing()))
+    return json.loads(judge(StepId("s"), FetchedItems(body), planned, got.in_force()))
 
 
 def test_of_what_was_asked_only_what_the_mode_allows_is_shown() -> None:
@@ -224,9 +224,9 @@ def test_l5_what_was_refused_is_not_shown_later_whatever_its_id(name: str) -> No
     write, read = WRITE | {"call_id": name}, READ | {"call_id": "another"}
     got = given(answer(write, read))
     got.set_mode(DEFAULT_MODE)
-    standing = got.standing()
-    planned = plan(b"/v1/responses/resp_1", b"", standing)
+    in_force = got.in_force()
+    planned = plan(b"/v1/responses/resp_1", b"", in_force)
     assert planned is not None
     body = json.dumps(response((write, read))).encode()
-    shown = judge(StepId("a" * 20), FetchedResponse(body), planned, standing)
+    shown = judge(StepId("a" * 20), FetchedResponse(body), planned, in_force)
     assert [item["name"] for item in json.loads(shown)["output"]] == ["read"]

@@ -21,12 +21,12 @@ from modegate.core.identify.session import Identified
 from modegate.core.ids import ModeId, Seq, SessionId, SessionKey
 from modegate.core.levels import Level
 from modegate.core.log.events import SessionOpen
-from modegate.core.policy.in_force import Standing
+from modegate.core.policy.in_force import ModesInForce
 from modegate.core.policy.model import Mode, Policy
 from modegate.core.policy.model import Sessions as Rules
 from modegate.server.clock import SystemClock
 from modegate.server.control.mode_setter import ModeSetter
-from modegate.server.log.batch_writer import Recorder
+from modegate.server.log.batch_writer import BatchWriter
 from modegate.server.log.folds import Folds
 from modegate.server.log.home import Home
 from modegate.server.log.open import open_log
@@ -53,7 +53,7 @@ class Process:
 
     log: EventLog
     folds: Folds
-    recorder: Recorder
+    batch_writer: BatchWriter
     sessions: Sessions
 
     @classmethod
@@ -62,8 +62,8 @@ class Process:
         clock = SystemClock()
         log = open_log(url, clock, Home(home))
         folds = Folds(log, clock)
-        recorder = Recorder(folds, clock)
-        return cls(log, folds, recorder, Sessions(log, folds, recorder, clock))
+        batch_writer = BatchWriter(folds, clock)
+        return cls(log, folds, batch_writer, Sessions(log, folds, batch_writer, clock))
 
 
 @dataclass
@@ -157,7 +157,7 @@ async def nothing(log: EventLog) -> None:
     await log.append(key_of("other"), [OPENED])
 
 
-async def in_force(log: EventLog) -> None:
+async def a_mode(log: EventLog) -> None:
     await log.append(S, [OPENED, mode_set("plan")])
 
 
@@ -181,7 +181,7 @@ async def parent_in_plan(log: EventLog) -> None:
 
 
 KNOWN = {
-    "its log: a mode is in force": Known(SAYS_DEFAULT, in_force),
+    "its log: a mode is in force": Known(SAYS_DEFAULT, a_mode),
     "its log: a mode was left": Known(SAYS_PLAN, left),
     "the index: it was seen, before the policy said a mode": Known(SAYS_PLAN, seen),
     "nothing, and the policy says default": Known(SAYS_DEFAULT, nothing),
@@ -200,13 +200,13 @@ KNOWN = {
 async def step(process: Process, known: Known) -> str:
     """Let a request begin, and give the word of the table for it."""
     try:
-        standing: Standing = await process.sessions.enter(known.found, known.policy, "/v1/x")
+        in_force: ModesInForce = await process.sessions.enter(known.found, known.policy, "/v1/x")
     except LogUnavailable:
         return "503"
     except SessionUnreadable:
         return "400"
-    await process.recorder.flush()
-    return "mode" if standing.gated else "default"
+    await process.batch_writer.flush()
+    return "mode" if in_force.gated else "default"
 
 
 async def steps(world: World, known: Known) -> set[str]:

@@ -11,7 +11,7 @@ from modegate.core.log.events import SessionOpen
 from modegate.core.policy.model import Mode, Policy
 from modegate.server.clock import SystemClock
 from modegate.server.log.folds import Folds
-from modegate.server.proxy.siblings import Kin
+from modegate.server.proxy.siblings import Siblings
 from support.stores import Store, entry, key_of, mode_set
 
 AGENT = "agent/1"
@@ -24,13 +24,13 @@ def opened(agent: str = AGENT) -> SessionOpen:
     return SessionOpen(agent, "/v1/x", "derived", derived=True)
 
 
-def kin_of(store: Store) -> tuple[Folds, Kin]:
+def kin_of(store: Store) -> tuple[Folds, Siblings]:
     clock = SystemClock()
     folds = Folds(store.open(), clock, max_sessions=10)
-    return folds, Kin(folds.log, folds, clock)
+    return folds, Siblings(folds.log, folds, clock)
 
 
-async def start(folds: Folds, kin: Kin, agent: str = AGENT) -> ModeId:
+async def start(folds: Folds, kin: Siblings, agent: str = AGENT) -> ModeId:
     await folds.state(key_of("d-new"))
     return await kin.start(LOCAL, agent, POLICY)
 

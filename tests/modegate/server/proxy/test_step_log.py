@@ -13,7 +13,7 @@ from modegate.core.ids import CallId, ModeId, Seq, StepId, ToolName
 from modegate.core.log.events import CallJudged
 from modegate.server.logs import ConsoleFormatter, JsonFormatter
 from modegate.server.metrics import Metrics
-from modegate.server.proxy.step_log import GATED, Report
+from modegate.server.proxy.step_log import GATED, StepLog
 
 
 class Clock:
@@ -57,7 +57,7 @@ def judged(verdict: Literal["release", "answer"]) -> CallJudged:
 
 def test_a_step_in_a_mode(records: list[logging.LogRecord]) -> None:
     metrics = Metrics()
-    report = Report(StepId("st"), Clock(), metrics, session="s", mode="plan", how=GATED)
+    report = StepLog(StepId("st"), Clock(), metrics, session="s", mode="plan", how=GATED)
     report.sent()
     report.answered()
     report.told(200)
@@ -104,7 +104,7 @@ class Hand:
 def test_o8_what_others_take_is_not_what_modegate_adds(streamed: bool) -> None:
     """The client's body, the upstream at each hop, and a person; before the first byte and after it."""
     metrics, clock = Metrics(), Hand()
-    report = Report(StepId("st"), clock, metrics)
+    report = StepLog(StepId("st"), clock, metrics)
 
     def others(seconds: float) -> None:
         with report.elsewhere():
@@ -131,7 +131,7 @@ def test_o8_what_others_take_is_not_what_modegate_adds(streamed: bool) -> None:
 
 def test_o8_a_first_byte_in_the_midst_of_waiting_ends_what_is_counted() -> None:
     metrics, clock = Metrics(), Hand()
-    report = Report(StepId("st"), clock, metrics)
+    report = StepLog(StepId("st"), clock, metrics)
     report.sent()
     report.answered()
     clock.at += 1
@@ -147,7 +147,7 @@ def test_o8_a_first_byte_in_the_midst_of_waiting_ends_what_is_counted() -> None:
 def test_a_step_that_got_nowhere(records: list[logging.LogRecord]) -> None:
     """What is not known is left out."""
     metrics = Metrics()
-    Report(StepId("st"), Clock(), metrics).over("bad_session")
+    StepLog(StepId("st"), Clock(), metrics).over("bad_session")
     line = json.loads(JsonFormatter().format(records[0]))
     assert set(line) == {"time", "level", "logger", "step", "outcome", "ms"}
     assert "modegate_added_seconds_count 0.0" in metrics.page()[0].decode()
@@ -155,7 +155,7 @@ def test_a_step_that_got_nowhere(records: list[logging.LogRecord]) -> None:
 
 def test_a_call_that_is_still_held_at_the_end_was_held_until_then() -> None:
     metrics = Metrics()
-    report = Report(StepId("st"), Clock(), metrics)
+    report = StepLog(StepId("st"), Clock(), metrics)
     report.holding(now=True)
     report.over("gone")
     assert "modegate_hold_seconds_count 1.0" in metrics.page()[0].decode()
@@ -165,7 +165,7 @@ def test_nothing_is_made_of_a_line_that_nobody_reads(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with caplog.at_level(logging.WARNING, logger="modegate.step"):
-        report = Report(StepId("st"), Clock(), Metrics())
-        monkeypatch.setattr(Report, "_fields", None)
+        report = StepLog(StepId("st"), Clock(), Metrics())
+        monkeypatch.setattr(StepLog, "_fields", None)
         report.over("passed")
     assert caplog.records == []

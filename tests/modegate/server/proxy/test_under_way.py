@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import cast
 
 from modegate.server.clock import SystemClock
-from modegate.server.log.batch_writer import Recorder
+from modegate.server.log.batch_writer import BatchWriter
 from modegate.server.log.folds import Folds
 from modegate.server.log.sqlite import EmbeddedLog
 from modegate.server.policies import Policies
@@ -22,7 +22,7 @@ async def test_the_end_of_the_process_is_no_change_of_a_mode(tmp_path: Path) -> 
     """Who waits for a person looks; an answer that passes needs no log to go on to its end."""
     log = EmbeddedLog(tmp_path / "log.db", SystemClock())
     folds = Folds(log, SystemClock())
-    sessions = Sessions(log, folds, Recorder(folds, SystemClock()), SystemClock())
+    sessions = Sessions(log, folds, BatchWriter(folds, SystemClock()), SystemClock())
     under_way = UnderWay(log)
     # Nobody looks at a policy here.
     with (

@@ -12,7 +12,7 @@ from modegate.core.dialects.chat.answer.write import ChatStreamWriter
 from modegate.core.dialects.chat.request import edit, history, restore
 from modegate.core.dialects.chat.request.parsing import ChatRequest
 from modegate.core.errors import DialectName
-from modegate.core.policy.in_force import Standing
+from modegate.core.policy.in_force import ModesInForce
 from modegate.core.step.answer.straightener import Ids
 from modegate.core.step.dialect import (
     Assembled,
@@ -37,9 +37,9 @@ class ChatDialect:
         """Read a request."""
         return ChatRequest(body)
 
-    def assemble(self, request: ChatRequest, standing: Standing, section: str) -> Assembled:
+    def assemble(self, request: ChatRequest, in_force: ModesInForce, section: str) -> Assembled:
         """Show the model only what the mode allows, and the section."""
-        return edit.assemble(request, standing, section)
+        return edit.assemble(request, in_force, section)
 
     def extend(
         self,

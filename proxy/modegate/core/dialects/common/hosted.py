@@ -14,7 +14,7 @@ from modegate.core.dialects.common.tools import spelling
 from modegate.core.errors import BadRequest
 from modegate.core.ids import ToolName
 from modegate.core.policy.globs import glob_matches
-from modegate.core.policy.in_force import Standing
+from modegate.core.policy.in_force import ModesInForce
 
 PROVIDER_RUNS = {
     # OpenAI, and gateways that took it over: the model searches the web.
@@ -131,18 +131,18 @@ _CARRIERS = {spelling(key) for key in CARRIERS}
 _MODELS = {spelling(key) for key in CARRIERS if key == "models" or "fallbacks" in key} | {"model"}
 
 
-def removable(request: Body, standing: Standing) -> set[str]:
+def removable(request: Body, in_force: ModesInForce) -> set[str]:
     """Give the top-level keys that switch on what this standing does not allow."""
     return {
         member.key
         for member in request.members
         if (name := _RUNS.get(spelling(member.key))) is not None
-        and not standing.may_run(ToolName(name))
+        and not in_force.may_run(ToolName(name))
         and request.text(member.value) not in (b"null", b"false")
     }
 
 
-def refuse(request: Body, standing: Standing) -> None:
+def refuse(request: Body, in_force: ModesInForce) -> None:
     """Refuse what cannot be taken out without asking for something else.
 
     Raises:
@@ -155,17 +155,17 @@ def refuse(request: Body, standing: Standing) -> None:
         key = spelling(member.key)
         if key in foreign and request.text(member.value) not in _EMPTY:
             raise BadRequest(
-                f"the key {member.key!r} is not one of this API's, and in mode {standing.label!r} tools may "
+                f"the key {member.key!r} is not one of this API's, and in mode {in_force.label!r} tools may "
                 "only stand in 'tools'"
             )
         if key == "model" or key in _KEEPS or key in _CARRIERS:
             value = request.decode(member.value)
-            _refuse_key(member.key, value, standing, _KEEPS)
+            _refuse_key(member.key, value, in_force, _KEEPS)
             for where, inner in _walk(member.key, value):
-                _refuse_carried(member.key, where, inner, standing, tools)
+                _refuse_carried(member.key, where, inner, in_force, tools)
 
 
-def refuse_tools_in(history: Sequence[Mapping[str, Any]], key: str, standing: Standing) -> None:
+def refuse_tools_in(history: Sequence[Mapping[str, Any]], key: str, in_force: ModesInForce) -> None:
     """Refuse messages that declare tools of their own.
 
     Raises:
@@ -175,7 +175,7 @@ def refuse_tools_in(history: Sequence[Mapping[str, Any]], key: str, standing: St
         for inner in message:
             if spelling(inner) in ("tools", "functions"):
                 raise BadRequest(
-                    f"{key}[{number}] declares tools in {inner!r}; in mode {standing.label!r} they must "
+                    f"{key}[{number}] declares tools in {inner!r}; in mode {in_force.label!r} they must "
                     "stand in the request's own 'tools'"
                 )
 
@@ -194,32 +194,32 @@ def _walk(key: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _refuse_carried(
-    carrier: str, key: str, value: Any, standing: Standing, tools: set[str]
+    carrier: str, key: str, value: Any, in_force: ModesInForce, tools: set[str]
 ) -> None:
-    _refuse_key(key, value, standing, _KEEPS | _RUNS)
+    _refuse_key(key, value, in_force, _KEEPS | _RUNS)
     if spelling(key) in tools and value is not None:
         raise BadRequest(
-            f"{carrier!r} holds {key!r}, which in mode {standing.label!r} may only stand in the request "
+            f"{carrier!r} holds {key!r}, which in mode {in_force.label!r} may only stand in the request "
             "itself"
         )
     if spelling(key) in _MODELS and isinstance(value, str):
-        _refuse_model(value, standing)
+        _refuse_model(value, in_force)
 
 
-def _refuse_key(key: str, value: Any, standing: Standing, names: dict[str, str]) -> None:
+def _refuse_key(key: str, value: Any, in_force: ModesInForce, names: dict[str, str]) -> None:
     name = names.get(spelling(key))
-    if name is not None and value not in (None, False) and not standing.may_run(ToolName(name)):
-        _refuse(repr(key), name, standing)
+    if name is not None and value not in (None, False) and not in_force.may_run(ToolName(name)):
+        _refuse(repr(key), name, in_force)
 
 
-def _refuse_model(model: str, standing: Standing) -> None:
+def _refuse_model(model: str, in_force: ModesInForce) -> None:
     for pattern, name in MODELS_RUN:
-        if glob_matches(pattern, model.casefold()) and not standing.may_run(ToolName(name)):
-            _refuse(f"the model {model!r}", name, standing)
+        if glob_matches(pattern, model.casefold()) and not in_force.may_run(ToolName(name)):
+            _refuse(f"the model {model!r}", name, in_force)
 
 
-def _refuse(what: str, name: str, standing: Standing) -> NoReturn:
+def _refuse(what: str, name: str, in_force: ModesInForce) -> NoReturn:
     raise BadRequest(
-        f"{what} lets the provider act by itself, which mode {standing.label!r} does not allow; ask without "
+        f"{what} lets the provider act by itself, which mode {in_force.label!r} does not allow; ask without "
         f"it, or allow the tool {name!r} in policies.yaml"
     )

@@ -9,7 +9,7 @@ from modegate.core.dialects.common.body import Body
 from modegate.core.dialects.common.exits import is_native
 from modegate.core.dialects.common.tools import Declared, spelling
 from modegate.core.ids import ToolName
-from modegate.core.policy.in_force import Standing
+from modegate.core.policy.in_force import ModesInForce
 from modegate.core.wire.json_spans import Edit, Member, Span, without
 
 
@@ -24,15 +24,15 @@ class Filtered(NamedTuple):
     """What stays or is put in and is no tool to use."""
 
 
-def may_stay(tool: Declared, standing: Standing) -> bool:
+def may_stay(tool: Declared, in_force: ModesInForce) -> bool:
     """Tell whether a definition may be shown; never the agent's own exit tool.
 
     Each of its names must be one of which some call could be allowed or asked about; where no call passes
     the gate, one of which every call is allowed.
     """
-    if not tool.names or (standing.gated and is_native(tool)):
+    if not tool.names or (in_force.gated and is_native(tool)):
         return False
-    may = standing.may_run if tool.hosted else standing.may_offer
+    may = in_force.may_run if tool.hosted else in_force.may_offer
     return all(may(name) for name in tool.names)
 
 

@@ -13,7 +13,7 @@ from modegate.core.dialects.messages.answer.write import MessagesStreamWriter
 from modegate.core.dialects.messages.request import edit, history, restore, thinking_prefix
 from modegate.core.dialects.messages.request.parsing import MessagesRequest
 from modegate.core.errors import DialectName
-from modegate.core.policy.in_force import Standing
+from modegate.core.policy.in_force import ModesInForce
 from modegate.core.step.answer.straightener import Ids, Listed
 from modegate.core.step.dialect import (
     Assembled,
@@ -50,9 +50,9 @@ class MessagesDialect:
         """Read a request."""
         return MessagesRequest(body)
 
-    def assemble(self, request: MessagesRequest, standing: Standing, section: str) -> Assembled:
+    def assemble(self, request: MessagesRequest, in_force: ModesInForce, section: str) -> Assembled:
         """Show the model only what the mode allows, and the section."""
-        return edit.assemble(request, standing, section)
+        return edit.assemble(request, in_force, section)
 
     def extend(
         self,

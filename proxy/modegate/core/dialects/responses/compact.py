@@ -8,7 +8,7 @@ from __future__ import annotations
 from modegate.core.dialects.responses.answer.whole import ResponsesWhole
 from modegate.core.dialects.responses.dialect import ResponsesDialect
 from modegate.core.dialects.responses.request.parsing import ResponsesRequest
-from modegate.core.policy.in_force import Standing
+from modegate.core.policy.in_force import ModesInForce
 from modegate.core.step.dialect import Assembled
 from modegate.core.step.stored_answers import Kept
 
@@ -16,9 +16,11 @@ from modegate.core.step.stored_answers import Kept
 class CompactDialect(ResponsesDialect):
     """Responses, where a history is made shorter."""
 
-    def assemble(self, request: ResponsesRequest, standing: Standing, section: str) -> Assembled:
+    def assemble(
+        self, request: ResponsesRequest, in_force: ModesInForce, section: str
+    ) -> Assembled:
         """Show the model only what the mode allows; a section would outlive its mode in what comes out."""
-        return super().assemble(request, standing, "")
+        return super().assemble(request, in_force, "")
 
     def read_whole(self, body: bytes) -> ResponsesWhole:
         """Read a history that came out."""

@@ -15,7 +15,7 @@ from modegate.core.dialects.responses.request import edit, history, restore, sto
 from modegate.core.dialects.responses.request.parsing import ResponsesRequest
 from modegate.core.errors import DialectName
 from modegate.core.log.events import AnswerMapped
-from modegate.core.policy.in_force import Standing
+from modegate.core.policy.in_force import ModesInForce
 from modegate.core.step.answer.straightener import Ids, Listed
 from modegate.core.step.dialect import (
     Assembled,
@@ -40,9 +40,11 @@ class ResponsesDialect:
         """Read a request."""
         return ResponsesRequest(body)
 
-    def assemble(self, request: ResponsesRequest, standing: Standing, section: str) -> Assembled:
+    def assemble(
+        self, request: ResponsesRequest, in_force: ModesInForce, section: str
+    ) -> Assembled:
         """Show the model only what the mode allows, and the section."""
-        return edit.assemble(request, standing, section)
+        return edit.assemble(request, in_force, section)
 
     def extend(
         self,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from modegate.core.ids import DEFAULT_MODE, CallId, Seq, StepId, ToolName
 from modegate.core.log.events import CallJudged
-from modegate.core.policy.in_force import STRICTNESS, Force, Standing
+from modegate.core.policy.in_force import STRICTNESS, ModeInForce, ModesInForce
 from modegate.core.policy.model import EXIT_TOOL, Exit, Judgement, ToolCall, Verdict
 from modegate.core.policy.similar_names import near
 from modegate.core.step import exit_tool, texts
@@ -25,7 +25,7 @@ from modegate.core.step.text_calls.shapes import TextCalls
 class Offer:
     """What one hop's model was shown, and what its agent declared."""
 
-    standing: Standing
+    in_force: ModesInForce
     tools: tuple[ToolName, ...]
     declared: frozenset[str]
     native: ToolName | None = None
@@ -41,7 +41,7 @@ class Ask:
     call: Gathered
     leave: Exit | None
     """For a call of the exit tool: the ways out of the mode."""
-    force: Force | None
+    force: ModeInForce | None
     native: bool = False
     """It is the agent's own exit tool, which runs once the plan is approved."""
 
@@ -58,11 +58,11 @@ class Judged:
 @dataclass(frozen=True, slots=True)
 class _Ruling:
     judgement: Judgement
-    force: Force | None
+    force: ModeInForce | None
     leave: Exit | None = None
 
 
-def _unreadable(why: str, force: Force) -> _Ruling:
+def _unreadable(why: str, force: ModeInForce) -> _Ruling:
     return _Ruling(Judgement(Verdict.ANSWER, "unreadable", why), force)
 
 
@@ -74,17 +74,17 @@ def _ungated(call: Gathered, offer: Offer) -> _Ruling:
 
 
 def _exit_ruling(
-    call: Gathered, readings: Sequence[ToolCall], offer: Offer, now: Standing, *, ended: bool
+    call: Gathered, readings: Sequence[ToolCall], offer: Offer, now: ModesInForce, *, ended: bool
 ) -> _Ruling:
     """Judge a call of the exit tool: a person is asked if it was offered, still is, and has a plan."""
-    force = (*offer.standing.forces, *now.forces)[0]
+    force = (*offer.in_force.forces, *now.forces)[0]
 
     def refuse(reason: str) -> _Ruling:
         return _Ruling(Judgement(Verdict.ANSWER, "exit", reason), force)
 
-    leave = exit_tool.exit_of(offer.standing)
+    leave = exit_tool.exit_of(offer.in_force)
     offered = offer.native or EXIT_TOOL
-    if leave is None or offer.standing.forces != now.forces or call.name != offered:
+    if leave is None or offer.in_force.forces != now.forces or call.name != offered:
         return refuse("this mode cannot be left by it now")
     if ended:
         return refuse("the answer was cut short, so that nothing could follow its approval")
@@ -127,7 +127,7 @@ class Gate:
         self,
         calls: Sequence[Gathered],
         offer: Offer,
-        now: Standing,
+        now: ModesInForce,
         *,
         cut: Collection[int] = (),
         ended: Collection[int] | None = None,
@@ -165,19 +165,19 @@ class Gate:
                 judged.refused.append(self._refused(call, ruling, offer, now))
         return judged
 
-    def _refused(self, call: Gathered, ruling: _Ruling, offer: Offer, now: Standing) -> Refused:
-        leave = exit_tool.exit_of(offer.standing) is not None
+    def _refused(self, call: Gathered, ruling: _Ruling, offer: Offer, now: ModesInForce) -> Refused:
+        leave = exit_tool.exit_of(offer.in_force) is not None
         reason = ruling.judgement.reason
         text = texts.refusal(call.name, ruling.force, reason, offer.tools, leave=leave)
         note = texts.no_plan(reason) if ruling.judgement.rule == "exit" else ""
         one = self.refuse(call, "" if call.ran else text, ruling.force, note=note)
-        return replace(one, leave=leave and offer.standing.forces == now.forces)
+        return replace(one, leave=leave and offer.in_force.forces == now.forces)
 
     def refuse(
         self,
         call: Gathered,
         answer: str,
-        force: Force | None,
+        force: ModeInForce | None,
         *,
         person: bool = False,
         note: str = "",
@@ -187,7 +187,7 @@ class Gate:
         answer = texts.as_note(answer, call.name) if call.text else answer
         return Refused(call, self._id(call, self._ids), answer, force, person=person, note=note)
 
-    def release(self, ask: Ask, now: Standing) -> bool:
+    def release(self, ask: Ask, now: ModesInForce) -> bool:
         """Release a call that a person allowed, unless what the session stands under now forbids it."""
         # What was released meanwhile can have made another call of it than the one that was shown.
         allowed = not ask.call.ambiguous and all(
@@ -197,9 +197,9 @@ class Gate:
         ask.call.released = ask.call.weighed = allowed
         return allowed
 
-    def _ruling(self, call: Gathered, offer: Offer, now: Standing, *, ended: bool) -> _Ruling:
+    def _ruling(self, call: Gathered, offer: Offer, now: ModesInForce, *, ended: bool) -> _Ruling:
         readings = call.readings(offer.declared)
-        forces = (*offer.standing.forces, *now.forces)
+        forces = (*offer.in_force.forces, *now.forces)
         if not forces:
             return _ungated(call, offer)
         if not readings:
@@ -207,7 +207,7 @@ class Gate:
         if not call.ran:
             readings = _repaired(readings, offer.declared)
         family = ToolName(call.family)
-        if family and offer.standing.may_run(family) and now.may_run(family):
+        if family and offer.in_force.may_run(family) and now.may_run(family):
             # By this word the request was filtered, too.
             readings = [ToolCall(family, None)]
         if any(reading.name in (EXIT_TOOL, offer.native) for reading in readings):
@@ -228,18 +228,18 @@ class Gate:
             return _unreadable("clients could read it in different ways", forces[0])
         return strictest
 
-    def _weighs(self, readings: Sequence[ToolCall], offer: Offer, now: Standing) -> bool:
+    def _weighs(self, readings: Sequence[ToolCall], offer: Offer, now: ModesInForce) -> bool:
         """Tell whether calls are released for their arguments, and would not be with others."""
         blind = [ToolCall(reading.name, None) for reading in readings]
         rulings = [self._strictest(reading, offer, now) for reading in blind]
         return any(ruling.judgement.verdict is not Verdict.RELEASE for ruling in rulings)
 
-    def _strictest(self, reading: ToolCall, offer: Offer, now: Standing) -> _Ruling:
-        rulings = [_Ruling(*standing.judge(reading)) for standing in (offer.standing, now)]
+    def _strictest(self, reading: ToolCall, offer: Offer, now: ModesInForce) -> _Ruling:
+        rulings = [_Ruling(*in_force.judge(reading)) for in_force in (offer.in_force, now)]
         counted = [ruling for ruling in rulings if ruling.force is not None]
         return max(counted, key=lambda ruling: STRICTNESS[ruling.judgement.verdict])
 
-    def _event(self, call: Gathered, ruling: _Ruling, now: Standing) -> CallJudged:
+    def _event(self, call: Gathered, ruling: _Ruling, now: ModesInForce) -> CallJudged:
         judgement, force = ruling.judgement, ruling.force
         reason = judgement.reason
         if call.ran and judgement.verdict is Verdict.ANSWER:

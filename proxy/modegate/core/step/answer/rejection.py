@@ -55,7 +55,7 @@ class _Object(list[tuple[str, Any]]):
 
 
 @dataclass(slots=True)
-class Complaint:
+class Rejection:
     """An error, kept back until it is whole."""
 
     status: int

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from modegate.core.errors import Refusal
 from modegate.core.ids import Lane, ToolName
 from modegate.core.log.events import NO_TOOLS, RUNS_TEXT, Event, RequestHeader, RequestHeaderDelta
-from modegate.core.policy.in_force import Standing
+from modegate.core.policy.in_force import ModesInForce
 from modegate.core.step.answer.calls import digest
 from modegate.core.step.dialect import Assembled, Dialect
 from modegate.core.step.exit_tool import NATIVE
@@ -18,28 +18,28 @@ MAX_LEFT_OUT = 16
 """Named in the log; more have one reason."""
 
 
-def section_for(request: Any, standing: Standing) -> str:
+def section_for(request: Any, in_force: ModesInForce) -> str:
     """Give the section that this request gets: none where it declares no tools, unless policy says.
 
     Raises:
         Refusal: policy refuses requests without tools in this mode.
     """
     if request.declares_tools:
-        return standing.section
-    wanted = {force.mode.without_tools for force in standing.forces}
+        return in_force.section
+    wanted = {force.mode.without_tools for force in in_force.forces}
     if "refuse" in wanted:
         raise Refusal(
-            f"mode {standing.label!r} refuses requests that declare no tools "
+            f"mode {in_force.label!r} refuses requests that declare no tools "
             "(without_tools: refuse in policies.yaml)"
         )
-    return standing.section if "guide" in wanted else ""
+    return in_force.section if "guide" in wanted else ""
 
 
 def assemble(
     dialect: Dialect,
     request: Any,
     lane: Lane,
-    standing: Standing,
+    in_force: ModesInForce,
     *,
     text: Literal["held", "pass"] | None = None,
 ) -> tuple[Assembled, Event | None]:
@@ -47,41 +47,41 @@ def assemble(
 
     `text`: for an agent that is known to run calls in text, whether these are `held` or `pass`.
     """
-    section = section_for(request, standing)
-    assembled = dialect.assemble(request, standing, section)
+    section = section_for(request, in_force)
+    assembled = dialect.assemble(request, in_force, section)
     if text is not None:
         ungated = RUNS_TEXT if text == "pass" else ""
     else:
         ungated = "" if request.declares_tools else NO_TOOLS
-    event = header_event(lane, assembled, section, standing, ungated)
+    event = header_event(lane, assembled, section, in_force, ungated)
     if event is None:
         return assembled, None
-    return assembled, replace(event, left_out=left_out(request, assembled, standing))
+    return assembled, replace(event, left_out=left_out(request, assembled, in_force))
 
 
-def left_out(request: Any, assembled: Assembled, standing: Standing) -> tuple[ToolName, ...]:
+def left_out(request: Any, assembled: Assembled, in_force: ModesInForce) -> tuple[ToolName, ...]:
     """Give the tools that the mode allows and that were not sent all the same (S7).
 
     How they are declared leaves a doubt: an object that nobody knows beside the tool could be another one,
     or the provider would run it, which no rule allows without a condition.
     """
     gone = sorted(request.declared.difference(assembled.sent, NATIVE))
-    allowed = (name for name in gone if standing.may_offer(name))
+    allowed = (name for name in gone if in_force.may_offer(name))
     return tuple(islice(allowed, MAX_LEFT_OUT))
 
 
 def header_event(
-    lane: Lane, assembled: Assembled, section: str, standing: Standing, ungated: str = ""
+    lane: Lane, assembled: Assembled, section: str, in_force: ModesInForce, ungated: str = ""
 ) -> RequestHeader | RequestHeaderDelta | None:
     """Log what the lane's model is shown: whole at first, then only what changes."""
     mark = digest(section) if section else ""
-    policy = standing.policy.hash
-    last = standing.state.lanes.get(lane)
+    policy = in_force.policy.hash
+    last = in_force.state.lanes.get(lane)
     if last is None:
-        return RequestHeader(lane, standing.label, policy, assembled.sent, mark, ungated)
+        return RequestHeader(lane, in_force.label, policy, assembled.sent, mark, ungated)
     added = tuple(name for name in assembled.sent if name not in last.tools)
     removed = tuple(name for name in last.tools if name not in assembled.sent)
-    now = (standing.label, policy, mark, ungated)
+    now = (in_force.label, policy, mark, ungated)
     if not added and not removed and now == (last.mode, last.policy, last.section, last.ungated):
         return None
-    return RequestHeaderDelta(lane, standing.label, policy, added, removed, mark, ungated)
+    return RequestHeaderDelta(lane, in_force.label, policy, added, removed, mark, ungated)

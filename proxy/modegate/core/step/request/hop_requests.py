@@ -13,7 +13,7 @@ from modegate.core.ids import Lane, Seq, StepId, ToolName
 from modegate.core.log.approvals import moved_on
 from modegate.core.log.events import AnswerMapped, HistoryRefused, NoticeGiven, TurnWithheld
 from modegate.core.log.reconnect import away, returned
-from modegate.core.policy.in_force import Standing
+from modegate.core.policy.in_force import ModesInForce
 from modegate.core.policy.model import EXIT_TOOL
 from modegate.core.step import stored_answers
 from modegate.core.step.answer.gate import Offer
@@ -48,7 +48,7 @@ class StepRequest:
     """By model, how its upstream takes what modegate puts in, where that was found out."""
 
 
-class Asking:
+class HopRequests:
     """What one step asks its model, hop by hop."""
 
     def __init__(self, dialect: Dialect, step: StepRequest) -> None:
@@ -79,31 +79,31 @@ class Asking:
         self.chains = False
         """The hop under way only goes on from an answer that the provider keeps, if it does as it says."""
 
-    def read(self, standing: Standing) -> tuple[str, ...]:
+    def read(self, in_force: ModesInForce) -> tuple[str, ...]:
         """Read the request and give the stored bodies that belong into its history.
 
         Raises:
             BadRequest: it cannot be read, and a mode is in force.
         """
-        self._waited = standing.state.ever_gated
+        self._waited = in_force.state.ever_gated
         try:
             self._request = self._base = self._dialect.read(self._step.decoded)
-            self._chain = stored_answers.chain(self._dialect, self._request, standing.state)
-            self._look_back(standing)
+            self._chain = stored_answers.chain(self._dialect, self._request, in_force.state)
+            self._look_back(in_force)
         except BadRequest:
-            if standing.gated:
+            if in_force.gated:
                 raise
             # In default mode everything passes untouched, also what nobody can read.
             self._found, self._placed, self._noted, self._owed = {}, {}, {}, []
             self._mapped = None
         return transcript.refs(self._wanted)
 
-    def _look_back(self, standing: Standing) -> None:
+    def _look_back(self, in_force: ModesInForce) -> None:
         """Find what belongs into the history: withheld exchanges, and notices old and new."""
-        state = standing.state
+        state = in_force.state
         self._mapped = stored_answers.meant(self._dialect, self._request, state)
-        told = standing.policy.narrate and self._request.declares_tools
-        tells = told and (state.notices or notices.owed(standing, self.lane))
+        told = in_force.policy.narrate and self._request.declares_tools
+        tells = told and (state.notices or notices.owed(in_force, self.lane))
         if not (state.withheld or tells):
             return
         items = self._dialect.items(self._request)
@@ -114,7 +114,7 @@ class Asking:
         if not tells:
             return
         origin = self._chain.origin
-        given = notices.due(standing, self.lane, items, origin)
+        given = notices.due(in_force, self.lane, items, origin)
         self._owed = [given] if given else []
         told_of = [one for one in (*state.notices, *self._owed) if one.lane == self.lane]
         self._placed = notices.place(items, told_of, self.lane, origin)
@@ -232,9 +232,9 @@ class Asking:
         """Give ids of our own for calls of a hop's answer; a provider that keeps it goes by its own."""
         return Ids(f"{self._step.step}/{hop}", self.call_ids, renames=self.kept is None)
 
-    def untouched(self, standing: Standing) -> list[Effect]:
+    def untouched(self, in_force: ModesInForce) -> list[Effect]:
         """Send the request as it came, but for what is put back."""
-        return [*self.moved_on(standing), *self._told(), self._untouched()]
+        return [*self.moved_on(in_force), *self._told(), self._untouched()]
 
     @property
     def declared(self) -> frozenset[str]:
@@ -252,27 +252,27 @@ class Asking:
         """Whether the request could be read: what cannot passes in the default mode alone."""
         return self._request is not None
 
-    def unfiltered(self, before: Standing, now: Standing) -> Offer:
+    def unfiltered(self, before: ModesInForce, now: ModesInForce) -> Offer:
         """Give what the model was shown of a request that went out as it came, and may use of it now."""
         declared: frozenset[str] = self._request.declared
         tools = (ToolName(name) for name in sorted(declared))
         kept = tuple(name for name in tools if now.may_offer(name))
         return Offer(before, kept, declared, texts=self._texts(now))
 
-    def strays(self, standing: Standing) -> bool:
+    def may_call_stale_exit(self, in_force: ModesInForce) -> bool:
         """Tell whether the model could still call an exit tool, in the default mode: it once had one."""
         return (
-            standing.state.ever_gated
+            in_force.state.ever_gated
             and self._request is not None
             and self._request.declares_tools
             and EXIT_TOOL not in self._request.declared
         )
 
-    def as_it_came(self, standing: Standing) -> tuple[Offer, list[Effect]]:
+    def as_it_came(self, in_force: ModesInForce) -> tuple[Offer, list[Effect]]:
         """Send a hop as it came, but for what is put back, and read the answer."""
         call = self._untouched()
         call = replace(call, headers=headers.replace(call.headers, *IDENTITY))
-        return Offer(standing, (), self._request.declared), [*self._told(), call]
+        return Offer(in_force, (), self._request.declared), [*self._told(), call]
 
     def _untouched(self) -> CallUpstream:
         lines, body = self._step.headers, self._step.body
@@ -315,11 +315,11 @@ class Asking:
         key, size = self.place
         return f"{self._chain.origin}{size}:{key}"
 
-    def moved_on(self, standing: Standing) -> list[Effect]:
+    def moved_on(self, in_force: ModesInForce) -> list[Effect]:
         """Close the lane's detached questions where its user goes on with a new message."""
         if self._request is None or not self._dialect.newest_is_user(self._request):
             return []
-        asked = standing.state.approvals
+        asked = in_force.state.approvals
         if not asked:
             return []
         # What was compacted away hides of which lane it was, and a stale plan must not stay open.
@@ -327,39 +327,39 @@ class Asking:
         ids = moved_on(asked, lane, self.end)
         return [Abandon(ids)] if ids else []
 
-    def came_back(self, standing: Standing) -> list[Effect]:
+    def came_back(self, in_force: ModesInForce) -> list[Effect]:
         """Keep the questions that the same request asked before its client went away."""
-        asked = standing.state.approvals
+        asked = in_force.state.approvals
         if not any(away(one) for one in asked.values()):
             return []
         ids = returned(asked, self.lane, self.end)
         return [KeepOpen(ids)] if ids else []
 
-    def counted(self, standing: Standing) -> list[Effect]:
+    def counted(self, in_force: ModesInForce) -> list[Effect]:
         """Send what the model would be shown, so that it is counted; nothing is logged of it.
 
         Raises:
             ModegateError: it cannot be assembled.
         """
-        if not standing.gated:
+        if not in_force.gated:
             return [self._untouched()]
-        assembled, _event = assemble(self._dialect, self._base, self.lane, standing)
+        assembled, _event = assemble(self._dialect, self._base, self.lane, in_force)
         lines = headers.replace(self._step.headers, b"content-encoding", None)
         return [CallUpstream(lines, assembled.body)]
 
-    def _texts(self, standing: Standing) -> TextCalls | None:
+    def _texts(self, in_force: ModesInForce) -> TextCalls | None:
         """Tell what counts as a call in plain text: where a mode says so, or the agent is known to run it."""
-        said = {force.mode.text_calls for force in standing.forces}
+        said = {force.mode.text_calls for force in in_force.forces}
         wanted = "refuse" in said or (self._habit is not None and None in said)
         return TextCalls(self._request.declared, self._habit) if wanted else None
 
-    def holds_texts(self, standing: Standing) -> bool:
+    def holds_texts(self, in_force: ModesInForce) -> bool:
         """Tell whether calls in plain text are held back under what a session stands."""
-        return self._texts(standing) is not None
+        return self._texts(in_force) is not None
 
-    def may_hold_texts(self, standing: Standing) -> bool:
+    def may_hold_texts(self, in_force: ModesInForce) -> bool:
         """Tell whether that could be so in some other mode of its policy."""
-        said = (mode.text_calls for mode in standing.policy.modes.values())
+        said = (mode.text_calls for mode in in_force.policy.modes.values())
         return self._habit is not None or "refuse" in said
 
     @cached_property
@@ -371,22 +371,22 @@ class Asking:
             return None
         return "pass" if held is None else "held"
 
-    def assembled(self, standing: Standing) -> tuple[Offer, list[Effect]]:
+    def assembled(self, in_force: ModesInForce) -> tuple[Offer, list[Effect]]:
         """Assemble a hop under what the step stands under, and send it.
 
         Raises:
             ModegateError: it cannot be assembled.
         """
-        texts = self._texts(standing)
+        texts = self._texts(in_force)
         assembled, event = assemble(
-            self._dialect, self._base, self.lane, standing, text=self._text(texts)
+            self._dialect, self._base, self.lane, in_force, text=self._text(texts)
         )
         lines = headers.replace(self._step.headers, b"content-encoding", None)
         lines = headers.replace(lines, *IDENTITY)
         log = self._told()
         log += [Append((event,))] if event is not None else []
         declared = self._request.declared
-        offer = Offer(standing, assembled.tools, declared, assembled.native, texts)
+        offer = Offer(in_force, assembled.tools, declared, assembled.native, texts)
         return offer, [*log, CallUpstream(lines, assembled.body)]
 
 

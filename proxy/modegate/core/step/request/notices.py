@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from modegate.core.ids import Lane
 from modegate.core.log.events import NoticeGiven
-from modegate.core.policy.in_force import Standing
+from modegate.core.policy.in_force import ModesInForce
 from modegate.core.step import texts
 from modegate.core.step.dialect import Item, Refused
 
@@ -21,14 +21,14 @@ Placed = Mapping[int, Sequence[str]]
 """Texts by the index of the item at the end of which they stand."""
 
 
-def owed(standing: Standing, lane: Lane) -> bool:
+def owed(in_force: ModesInForce, lane: Lane) -> bool:
     """Tell whether a lane's last header says another mode than the one in force."""
-    last = standing.state.lanes.get(lane)
-    return last is not None and last.mode != standing.label
+    last = in_force.state.lanes.get(lane)
+    return last is not None and last.mode != in_force.label
 
 
 def due(
-    standing: Standing, lane: Lane, items: Sequence[Item], origin: str = ""
+    in_force: ModesInForce, lane: Lane, items: Sequence[Item], origin: str = ""
 ) -> NoticeGiven | None:
     """Give the notice that this step owes its lane: the mode is another than its last header says.
 
@@ -39,16 +39,16 @@ def due(
     words come again and again, and are another place each time. Where the newest item can hold no sentence,
     a later one will.
     """
-    if not owed(standing, lane) or not items or items[-1].answer or not items[-1].open:
+    if not owed(in_force, lane) or not items or items[-1].answer or not items[-1].open:
         return None
-    last = standing.state.lanes[lane]
+    last = in_force.state.lanes[lane]
     return NoticeGiven(
         lane=lane,
-        mode=standing.label,
-        mode_seq=standing.state.mode_seq,
+        mode=in_force.label,
+        mode_seq=in_force.state.mode_seq,
         before=origin + (items[-2].key if len(items) > 1 else ""),
         item=items[-1].key,
-        text=texts.notice(last.mode, standing.label),
+        text=texts.notice(last.mode, in_force.label),
         at=len(items) - 1,
     )
 

@@ -20,10 +20,10 @@ from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 from modegate.core.errors import ModegateError, TooLarge
-from modegate.core.step.answer.rejection import Complaint
+from modegate.core.step.answer.rejection import Rejection
 from modegate.core.step.dialect import Dialect
 from modegate.core.step.effects import Append, CallUpstream, Effect, Learned
-from modegate.core.step.request.hop_requests import Asking
+from modegate.core.step.request.hop_requests import HopRequests
 from modegate.core.step.request.request_form import Form, speaks_of_text, speaks_of_thoughts, wants
 from modegate.core.wire.content_encoding import BadEncoding, UnknownEncoding
 
@@ -48,7 +48,7 @@ class Mends(Protocol):
 class Mending:
     """What one step knows of such refusals."""
 
-    def __init__(self, dialect: Dialect, asking: Asking) -> None:
+    def __init__(self, dialect: Dialect, asking: HopRequests) -> None:
         """Begin."""
         self._dialect = dialect if isinstance(dialect, Mends) else None
         self._asking = asking
@@ -89,7 +89,7 @@ class Mending:
         mends = self._dialect is not None and not self._known
         return status in MENDABLE and self._sent is not None and (mends or self._asking.puts_in)
 
-    def mended(self, complaint: Complaint) -> CallUpstream | None:
+    def mended(self, complaint: Rejection) -> CallUpstream | None:
         """Give what to send instead, now that an error is whole; None where it is the client's to see."""
         if self._sent is None or not self.may_mend(complaint.status):
             return None

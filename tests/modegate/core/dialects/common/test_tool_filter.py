@@ -48,12 +48,12 @@ SOME = Rule(Effect.ALLOW, "*", When({"q": Condition(equals="x")}, others_any=Tru
     ],
 )
 def test_what_may_stay(tool: dict[str, Any], rule: Rule, stays: bool) -> None:
-    standing = Session(rules=policy(mode("plan", rule))).standing()
-    assert may_stay(of(tool).tools[0], standing) is stays
+    in_force = Session(rules=policy(mode("plan", rule))).in_force()
+    assert may_stay(of(tool).tools[0], in_force) is stays
 
 
 def test_a_native_exit_tool_is_hidden_only_in_a_mode() -> None:
-    assert may_stay(of({"name": "ExitPlanMode"}).tools[0], Session("default").standing())
+    assert may_stay(of({"name": "ExitPlanMode"}).tools[0], Session("default").in_force())
 
 
 MARK = {"cache_control": {"type": "ephemeral"}}

@@ -133,17 +133,17 @@ def test_what_toolsearch_loaded_is_not_loaded_in_a_mode(name: str) -> None:
 
 @pytest.mark.parametrize("name", REQUESTS)
 def test_the_header_names_what_the_model_is_shown(name: str) -> None:
-    read, standing = MessagesRequest(REQUESTS[name]), Session(rules=POLICY).standing()
-    event = header_event(Lane("l"), assembled(REQUESTS[name], POLICY), "", standing)
+    read, in_force = MessagesRequest(REQUESTS[name]), Session(rules=POLICY).in_force()
+    event = header_event(Lane("l"), assembled(REQUESTS[name], POLICY), "", in_force)
     assert isinstance(event, RequestHeader)
     shown = [tool for tool in kept(name) if tool != "DeferredToolPlaceholder"]
     placeholders = [tool for tool in kept(name) if tool not in shown]
     assert list(event.tools) == [*shown, *(["exit_plan_mode"] if shown else []), *placeholders]
-    assert bool(section_for(read, standing)) == bool(shown)
+    assert bool(section_for(read, in_force)) == bool(shown)
 
 
 @pytest.mark.parametrize("name", REQUESTS)
 def test_l1_in_default_nothing_changes(name: str) -> None:
-    free = Session("default", rules=POLICY).standing()
+    free = Session("default", rules=POLICY).in_force()
     read = MessagesRequest(REQUESTS[name])
     assert edit.assemble(read, free, section_for(read, free)).body == REQUESTS[name]

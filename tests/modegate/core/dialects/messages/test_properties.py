@@ -96,10 +96,10 @@ def defined(value: Any) -> list[Any]:
 
 
 def may(tool: dict[str, Any], policy_: Policy) -> bool:
-    standing = Session(rules=policy_).standing()
+    in_force = Session(rules=policy_).in_force()
     if tool["name"] in PLACEHOLDERS and tool.get("defer_loading") and "Name" not in tool:
         return True
-    allowed = standing.may_run if "type" in tool else standing.may_offer
+    allowed = in_force.may_run if "type" in tool else in_force.may_offer
     return all(allowed(ToolName(tool[key])) for key in ("name", "Name") if key in tool)
 
 
@@ -128,7 +128,7 @@ def test_l6_no_tool_is_left_that_is_not_allowed(
     declares = asked.get("tools") or defined(asked["messages"])
     assert named is None or named in usable or not declares
     for found in refers(got["messages"]):
-        assert Session(rules=policy_).standing().may_offer(ToolName(found))
+        assert Session(rules=policy_).in_force().may_offer(ToolName(found))
 
 
 @given(body, policy, spaces)

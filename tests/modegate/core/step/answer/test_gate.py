@@ -6,7 +6,7 @@ import pytest
 
 from modegate.core.ids import StepId, ToolName
 from modegate.core.log.events import CallJudged
-from modegate.core.policy.in_force import Standing
+from modegate.core.policy.in_force import ModesInForce
 from modegate.core.policy.model import Condition, Effect, Policy, When
 from modegate.core.step.answer.calls import Gathered, arguments_hash
 from modegate.core.step.answer.gate import Gate, Offer
@@ -17,13 +17,13 @@ from support.playbook import POLICY, Session, mode, policy, rule
 STEP = StepId("0123456789abcdef0123")
 
 
-def standing(rules: Policy = POLICY, mode_id: str = "plan") -> Standing:
+def in_force(rules: Policy = POLICY, mode_id: str = "plan") -> ModesInForce:
     """Give what a session stands under."""
-    return Session(mode_id, rules).standing()
+    return Session(mode_id, rules).in_force()
 
 
 def judge(
-    gate: Gate, calls: list[Gathered], offered: Offer, now: Standing
+    gate: Gate, calls: list[Gathered], offered: Offer, now: ModesInForce
 ) -> tuple[list[CallJudged], list[Refused]]:
     """Judge calls that nobody is asked about."""
     judged = gate.judge(calls, offered, now)
@@ -31,7 +31,7 @@ def judge(
     return judged.events, judged.refused
 
 
-def offer(stands: Standing, *declared: str) -> Offer:
+def offer(stands: ModesInForce, *declared: str) -> Offer:
     """Give what its model was shown."""
     return Offer(stands, (ToolName("read"),), frozenset(declared))
 
@@ -43,7 +43,7 @@ def gathered(name: str, arguments: str = "{}", id_: str = "call_123456789") -> G
 
 def test_each_call_has_its_verdict_and_its_event() -> None:
     """Who decided, by which rule, and never the arguments themselves."""
-    stands = standing()
+    stands = in_force()
     calls = [gathered("read", '{"a": 1}', "id_of_the_read"), gathered("write", '{"b":2}')]
     events, refused = judge(Gate(STEP, frozenset()), calls, offer(stands), stands)
     assert [call.released for call in calls] == [True, False]
@@ -72,7 +72,7 @@ def test_ids_that_could_collide(id_: str, taken: tuple[str, ...], kept: bool) ->
     """Short ones and those in use get a stable suffix; providers take at most forty characters."""
     made = []
     for _ in range(2):
-        stands = standing()
+        stands = in_force()
         _, (one,) = judge(
             Gate(STEP, frozenset(taken)), [gathered("write", "{}", id_)], offer(stands), stands
         )
@@ -86,7 +86,7 @@ def test_ids_that_could_collide(id_: str, taken: tuple[str, ...], kept: bool) ->
 
 def test_ids_are_the_refused_calls_own() -> None:
     """Neither of two refused calls nor of a released one, in this batch or one before."""
-    stands = standing()
+    stands = in_force()
     gate = Gate(STEP, frozenset())
     first = [gathered("write"), gathered("read"), gathered("write", '{"n":2}')]
     second = [gathered("write", '{"n":3}')]
@@ -101,7 +101,7 @@ def test_ids_are_the_refused_calls_own() -> None:
 @pytest.mark.parametrize("name", ["", "x" * 100_000, "a`b\nc\u202e", "exit_plan_mode"])
 def test_names_are_data(name: str) -> None:
     """Whatever a model calls: a refusal of bounded size, without its control characters."""
-    stands = standing()
+    stands = in_force()
     (event,), (one,) = judge(Gate(STEP, frozenset()), [gathered(name)], offer(stands), stands)
     assert len(one.answer) < 1_500
     assert len(event.reason) <= MAX_REASON
@@ -111,7 +111,7 @@ def test_names_are_data(name: str) -> None:
 
 def test_the_closing_text_names_some() -> None:
     """Each once, and not a thousand of them."""
-    force = standing().forces[0]
+    force = in_force().forces[0]
     names = [f"tool{n}" for n in range(500)] + ["tool1"] * 9
     said = closing([Refused(gathered(name), "i", "a", force) for name in names])
     assert said.count("`tool1`") == 1
@@ -122,7 +122,7 @@ def test_the_closing_text_names_some() -> None:
 def test_every_reading_must_be_allowed() -> None:
     """A name in two pieces is each of them and both together."""
     rules = policy(mode("plan", "read", "grep"))
-    stands = standing(rules)
+    stands = in_force(rules)
     call = Gathered(0, "function", "id", ["read", "grep"], ["{}"])
     events, _ = judge(Gate(STEP, frozenset()), [call], offer(stands, "readgrep"), stands)
     assert call.released is False
@@ -132,7 +132,7 @@ def test_every_reading_must_be_allowed() -> None:
 def test_of_two_calls_in_one_place_the_second_is_judged_with_the_first() -> None:
     """If the first is refused it is gone, and the second stands alone."""
     when = When({"path": Condition(equals="plan.md")})
-    stands = standing(policy(mode("plan", "read", rule("edit", when))))
+    stands = in_force(policy(mode("plan", "read", rule("edit", when))))
     for first, released in (("read", False), ("write", True)):
         one = gathered(first, "{}", "id_of_the_first")
         two = gathered("edit", '{"path":"plan.md"}', "id_of_the_second")
@@ -143,7 +143,7 @@ def test_of_two_calls_in_one_place_the_second_is_judged_with_the_first() -> None
 
 def test_unreadable_calls() -> None:
     """No name, two shapes, something odd: refused with what is wrong about it."""
-    stands = standing()
+    stands = in_force()
     odd = gathered("read")
     odd.odd = "its arguments are neither a string nor an object"
     both = gathered("read")
@@ -158,8 +158,8 @@ def test_unreadable_calls() -> None:
 
 def test_parents_count_too() -> None:
     """The strictest of all modes in force decides, by name."""
-    both = standing(policy(mode("plan", "read", "write"), mode("strict", "read")))
-    strict = standing(policy(mode("plan", "read", "write"), mode("strict", "read")), "strict")
+    both = in_force(policy(mode("plan", "read", "write"), mode("strict", "read")))
+    strict = in_force(policy(mode("plan", "read", "write"), mode("strict", "read")), "strict")
     call = gathered("write")
     events, _ = judge(Gate(STEP, frozenset()), [call], offer(both), strict)
     assert events[0].mode == "strict"
@@ -168,7 +168,7 @@ def test_parents_count_too() -> None:
 
 def test_ask_rules_wait_for_a_person() -> None:
     """The rule is named, the call is neither released nor refused yet."""
-    stands = standing(policy(mode("plan", rule("fetch", None, Effect.ASK))))
+    stands = in_force(policy(mode("plan", rule("fetch", None, Effect.ASK))))
     call = gathered("fetch")
     judged = Gate(STEP, frozenset()).judge([call], offer(stands), stands)
     assert (judged.events[0].verdict, judged.events[0].rule) == ("ask", 'tools[0] ask "fetch"')
@@ -179,7 +179,7 @@ def test_ask_rules_wait_for_a_person() -> None:
 
 def test_arguments_that_are_no_object_are_refused() -> None:
     """Unless the answer was cut at its length: then no client can run the call (B048)."""
-    stands = standing()
+    stands = in_force()
     for arguments in ("{", "[]", "1", '{"a":1,"a":2}', "{}{}"):
         call = gathered("read", arguments)
         events, _ = judge(Gate(STEP, frozenset()), [call], offer(stands), stands)
@@ -192,7 +192,7 @@ def test_arguments_that_are_no_object_are_refused() -> None:
 
 def test_what_the_provider_runs_is_never_asked_about() -> None:
     """It has run before a person could say anything, so a rule that asks is one that refuses."""
-    stands = standing(policy(mode("plan", rule("web_search", effect=Effect.ASK))))
+    stands = in_force(policy(mode("plan", rule("web_search", effect=Effect.ASK))))
     call = gathered("web_search")
     call.ran = True
     events, refused = judge(Gate(STEP, frozenset()), [call], offer(stands), stands)

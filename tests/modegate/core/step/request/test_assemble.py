@@ -118,9 +118,9 @@ def test_each_lane_has_a_header_of_its_own() -> None:
 
 def test_the_event_says_what_the_dialect_kept() -> None:
     dialect = ChatDialect()
-    standing = Session().standing()
+    in_force = Session().in_force()
     body = b'{"messages":[],"tools":[{"type":"function","function":{"name":"read"}}]}'
-    assembled, event = assemble(dialect, dialect.read(body), LANE, standing)
+    assembled, event = assemble(dialect, dialect.read(body), LANE, in_force)
     assert isinstance(assembled, Assembled)
     assert event == RequestHeader(LANE, "plan", POLICY.hash, tools("read"), digest(SECTION))
 
@@ -175,13 +175,13 @@ def test_of_two_modes_the_stricter_wish_counts(own: Any, parents: Any, section: 
         mode("two", "read", section="PARENTS", without_tools=parents),
     )
     states = [_in(name) for name in ("one", "two")]
-    standing = stand(rules, list(zip((SessionId("c"), SessionId("p")), states, strict=True)))
+    in_force = stand(rules, list(zip((SessionId("c"), SessionId("p")), states, strict=True)))
     asked = ChatDialect().read(b'{"messages":[]}')
     if section is None:
         with pytest.raises(Refusal, match=r"without_tools: refuse"):
-            section_for(asked, standing)
+            section_for(asked, in_force)
     else:
-        assert section_for(asked, standing) == section
+        assert section_for(asked, in_force) == section
 
 
 def _in(name: str) -> State:
@@ -191,11 +191,11 @@ def _in(name: str) -> State:
 
 def test_a_child_and_its_parent_offer_what_both_allow() -> None:
     rules = policy(mode("one", "read", "grep", section="A"), mode("two", "read", "ls", section="B"))
-    standing = stand(rules, [(SessionId("c"), _in("one")), (SessionId("p"), _in("two"))])
+    in_force = stand(rules, [(SessionId("c"), _in("one")), (SessionId("p"), _in("two"))])
     asked = ChatDialect().read(
         b'{"messages":[{"role":"user","content":"x"}],"tools":[{"name":"read"},{"name":"grep"},{"name":"ls"}]}'
     )
-    assembled, event = assemble(ChatDialect(), asked, LANE, standing)
+    assembled, event = assemble(ChatDialect(), asked, LANE, in_force)
     assert assembled.tools == tools("read")
     assert b'"A\\n\\nB"' in assembled.body
     assert isinstance(event, RequestHeader)

@@ -29,7 +29,7 @@ def test_what_is_counted_is_what_would_be_sent(mode: str) -> None:
     """No header in the log, no notice given, the answer as it came."""
     session = Session(mode)
     exchange = step(request("read", "write"))
-    (sent,) = exchange.begin(session.standing())
+    (sent,) = exchange.begin(session.in_force())
     assert isinstance(sent, CallUpstream)
     assert (SECTION.encode() in sent.body) is (mode == "plan")
     assert (b'"write"' in sent.body) is (mode == "default")
@@ -45,7 +45,7 @@ def test_an_owed_notice_is_counted_and_stays_owed() -> None:
     session = Session("plan")
     session.step(request("read"), [b"data: [DONE]\n\n"])
     session.set_mode("default")
-    (sent,) = step(request("read")).begin(session.standing())
+    (sent,) = step(request("read")).begin(session.in_force())
     assert isinstance(sent, CallUpstream)
     assert len(sent.body) > len(json.dumps(request("read")))
     got = session.step(request("read"), [b"data: [DONE]\n\n"])
@@ -81,7 +81,7 @@ def test_a_count_that_is_an_answer_goes_to_nobody_in_a_mode(
 ) -> None:
     """It was relayed unread, and a client may run what it finds; in the default mode it passes as it came."""
     exchange = step(request("read", "write"))
-    exchange.begin(Session(mode).standing())
+    exchange.begin(Session(mode).in_force())
     told = exchange.upstream_head(status, list(lines))
     size = max(size, len(body) // 64)
     for at in range(0, len(body), size):
@@ -100,7 +100,7 @@ def test_a_count_that_is_an_answer_goes_to_nobody_in_a_mode(
 @pytest.mark.parametrize("mode", ["plan", "default"])
 def test_an_error_of_a_count_passes_as_it_came(mode: str) -> None:
     exchange = step(request("read", "write"))
-    exchange.begin(Session(mode).standing())
+    exchange.begin(Session(mode).in_force())
     said = b'{"error":{"message":"slow down"}}'
     told = exchange.upstream_head(429, list(JSON)) + exchange.upstream_data(said)
     told += exchange.upstream_end()

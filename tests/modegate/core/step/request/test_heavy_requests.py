@@ -118,7 +118,7 @@ def test_h23_approvals_are_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> N
         for at in range(100)
     ]
     request = ResponsesRequest(json.dumps({"model": "m", "input": [*asks, *answers]}).encode())
-    state = Session(rules=policy(mode("plan", "mcp__s__n"))).standing()
+    state = Session(rules=policy(mode("plan", "mcp__s__n"))).in_force()
     ResponsesDialect().assemble(request, state, "")
     assert len(looks) < 20 * 100
 
@@ -131,7 +131,7 @@ def test_h23_blocks_within_blocks_are_read_to_a_depth(depth: int) -> None:
         inside = [{"type": "tool_result", "tool_use_id": "t", "content": inside}]
     messages = [{"role": "user", "content": inside}]
     body = {"model": "m", "messages": messages, "tools": [{"name": "read", "input_schema": {}}]}
-    state = Session(rules=policy(mode("plan", "read"))).standing()
+    state = Session(rules=policy(mode("plan", "read"))).in_force()
     dialect = MessagesDialect()
 
     def assemble() -> bytes:
@@ -157,6 +157,6 @@ def test_h23_cache_markers_are_looked_for_in_a_definition_and_its_function_alone
         ]
         body = {"model": "m", "messages": [], "tools": tools}
         dialect = ChatDialect()
-        state = Session(rules=policy(mode("plan", "read"))).standing()
+        state = Session(rules=policy(mode("plan", "read"))).in_force()
         sent = dialect.assemble(dialect.read(json.dumps(body).encode()), state, "").body
         assert (b"cache_control" in sent) is moved

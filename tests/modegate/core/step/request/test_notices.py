@@ -55,7 +55,7 @@ def session(*modes: str) -> Session:
 ], ids=["left", "changed", "same", "net-zero", "behind-an-answer", "no-history"])  # fmt: skip
 def test_due(modes: tuple[str, ...], keys: str, told: str) -> None:
     """B012: a change that is still one is told, behind the newest message of the agent."""
-    given = notices.due(session(*modes).standing(), LANE, history(keys))
+    given = notices.due(session(*modes).in_force(), LANE, history(keys))
     assert (given is not None) is bool(told)
     if given is not None:
         assert told in given.text
@@ -65,8 +65,8 @@ def test_due(modes: tuple[str, ...], keys: str, told: str) -> None:
 
 def test_the_first_step_of_a_lane_is_told_by_the_section() -> None:
     """It knows of no other mode."""
-    standing = session("plan", "default").standing()
-    assert notices.due(standing, Lane("another"), history("u")) is None
+    in_force = session("plan", "default").in_force()
+    assert notices.due(in_force, Lane("another"), history("u")) is None
 
 
 @pytest.mark.parametrize(("keys", "at", "wanted"), [

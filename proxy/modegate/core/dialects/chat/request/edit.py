@@ -18,7 +18,7 @@ from modegate.core.dialects.common.tool_filter import (
     names_of,
 )
 from modegate.core.dialects.common.tools import Declared
-from modegate.core.policy.in_force import Standing
+from modegate.core.policy.in_force import ModesInForce
 from modegate.core.policy.model import EXIT_TOOL, NO_TOOL, Exit
 from modegate.core.step import exit_tool
 from modegate.core.step.dialect import Assembled
@@ -42,24 +42,24 @@ GO_TOGETHER = {
 """What goes when nothing is left: providers refuse a choice among none."""
 
 
-def assemble(request: ChatRequest, standing: Standing, section: str) -> Assembled:
+def assemble(request: ChatRequest, in_force: ModesInForce, section: str) -> Assembled:
     """Filter the tools, add the exit tool and the section, if there are any to add.
 
     Raises:
         BadRequest: the request asks for something that the provider would run by itself, and that
             cannot be taken out without changing what is asked.
     """
-    hosted.refuse(request, standing)
-    hosted.refuse_tools_in(request.history, "messages", standing)
-    leave = exit_tool.exit_of(standing)
+    hosted.refuse(request, in_force)
+    hosted.refuse_tools_in(request.history, "messages", in_force)
+    leave = exit_tool.exit_of(in_force)
     native = _bridged(request, leave)
-    tools = _filter(request, "tools", request.tools, standing, native)
-    functions = _filter(request, "functions", request.functions, standing, None)
+    tools = _filter(request, "tools", request.tools, in_force, native)
+    functions = _filter(request, "functions", request.functions, in_force, None)
     if leave is not None and request.tools and native is None:
         tools = _with_exit(request, "tools", request.tools, tools)
     elif leave is not None and request.functions:
         functions = _with_exit(request, "functions", request.functions, functions)
-    drop = hosted.removable(request, standing) | tools.drop | functions.drop
+    drop = hosted.removable(request, in_force) | tools.drop | functions.drop
     edits = [*tools.edits, *functions.edits, *without_members(request.members, drop)]
     if section:
         edits += section_edits(request, section)
@@ -72,10 +72,10 @@ def _filter(
     request: ChatRequest,
     key: str,
     declared: list[Declared],
-    standing: Standing,
+    in_force: ModesInForce,
     native: Declared | None,
 ) -> Filtered:
-    kept = [tool for tool in declared if tool is native or may_stay(tool, standing)]
+    kept = [tool for tool in declared if tool is native or may_stay(tool, in_force)]
     if declared and not kept:
         if key != "tools" or not request.call_ids:
             return Filtered([], drop=GO_TOGETHER[key])

@@ -17,7 +17,7 @@ from modegate.core.dialects.messages.request.parsing import MessagesRequest
 from modegate.core.dialects.messages.request.tools import Tool, may_stay, names_in_choice
 from modegate.core.errors import BadRequest
 from modegate.core.ids import ToolName
-from modegate.core.policy.in_force import Standing
+from modegate.core.policy.in_force import ModesInForce
 from modegate.core.policy.model import EXIT_TOOL, NO_TOOL, Exit
 from modegate.core.step import exit_tool
 from modegate.core.step.dialect import Assembled
@@ -60,37 +60,37 @@ class _Kept:
         return names_of([tool for tool in (*self.tools, *self.inline) if tool.placeholder])
 
 
-def assemble(request: MessagesRequest, standing: Standing, section: str) -> Assembled:
+def assemble(request: MessagesRequest, in_force: ModesInForce, section: str) -> Assembled:
     """Filter the tools and what refers to them, add the exit tool and the section, if there are any to add.
 
     Raises:
         BadRequest: the request asks for something that the provider would run by itself, and that
             cannot be taken out without changing what is asked; or it can be read in two ways.
     """
-    if not standing.gated:
+    if not in_force.gated:
         return Assembled(request.body, names_of([*request.tools, *request.inline]))
-    servers = Servers(request, standing)
-    hosted.refuse(request, standing, servers)
-    leave = exit_tool.exit_of(standing)
+    servers = Servers(request, in_force)
+    hosted.refuse(request, in_force, servers)
+    leave = exit_tool.exit_of(in_force)
     native = _bridged(request, leave)
 
     def stays(tool: Tool) -> bool:
         if tool.toolset:
             return servers.toolset_stays(tool.span)
-        return tool is native or (may_stay(tool, standing) and _callable(request, tool, standing))
+        return tool is native or (may_stay(tool, in_force) and _callable(request, tool, in_force))
 
     # A server's tools cannot be told from a definition within the messages.
     inline = [tool for tool in request.inline if not tool.toolset or servers.every]
     kept = _Kept(list(filter(stays, request.tools)), list(filter(stays, inline)))
     ours = leave is not None and native is None and request.declares_tools
     tools = _with_exit(request, kept) if ours else _filtered(request, kept)
-    drop = hosted.removable(request, standing, servers) | tools.drop
+    drop = hosted.removable(request, in_force, servers) | tools.drop
     edits = [
         *without_members(request.members, drop),
         *tools.edits,
         *hosted.server_edits(request, servers),
-        *_caller_edits(request, kept, standing),
-        *tool_references.edits(request, request.contents, _stays(request, kept, standing, servers)),
+        *_caller_edits(request, kept, in_force),
+        *tool_references.edits(request, request.contents, _stays(request, kept, in_force, servers)),
     ]
     if section:
         edits += section_edits(request, section)
@@ -139,7 +139,7 @@ def _beside(request: MessagesRequest, kept: _Kept, entry: bytes) -> list[Edit]:
 
 
 def _stays(
-    request: MessagesRequest, kept: _Kept, standing: Standing, servers: Servers
+    request: MessagesRequest, kept: _Kept, in_force: ModesInForce, servers: Servers
 ) -> tool_references.Stays:
     gone = request.declared - kept.names
     starts = {tool.span.start for tool in kept.inline}
@@ -148,7 +148,7 @@ def _stays(
         if name in kept.names:
             return True
         # What the agent refers to without declaring it is between it and the API.
-        return name not in gone and name not in NATIVE and standing.may_offer(ToolName(name))
+        return name not in gone and name not in NATIVE and in_force.may_offer(ToolName(name))
 
     return tool_references.Stays(tool, servers.__contains__, lambda span: span.start in starts)
 
@@ -159,17 +159,17 @@ def _callers(request: MessagesRequest, tool: Tool) -> list[Span]:
     return request.elements_of(tool.callers)
 
 
-def _callable(request: MessagesRequest, tool: Tool, standing: Standing) -> bool:
+def _callable(request: MessagesRequest, tool: Tool, in_force: ModesInForce) -> bool:
     """Tell whether anything may call a tool that code at the provider calls."""
     callers = _callers(request, tool)
-    if not callers or standing.may_run(hosted.CODE):
+    if not callers or in_force.may_run(hosted.CODE):
         return True
     return any(request.decode(span) == DIRECT for span in callers)
 
 
-def _caller_edits(request: MessagesRequest, kept: _Kept, standing: Standing) -> list[Edit]:
+def _caller_edits(request: MessagesRequest, kept: _Kept, in_force: ModesInForce) -> list[Edit]:
     """Leave the model itself as the only caller, where code may not run."""
-    if standing.may_run(hosted.CODE):
+    if in_force.may_run(hosted.CODE):
         return []
     edits: list[Edit] = []
     for tool in (*kept.tools, *kept.inline):

@@ -13,7 +13,7 @@ from modegate.core.dialects.messages.request.mcp import Servers, tool_name
 from modegate.core.dialects.messages.request.parsing import MessagesRequest, blocks_of
 from modegate.core.errors import BadRequest
 from modegate.core.ids import ToolName
-from modegate.core.policy.in_force import Standing
+from modegate.core.policy.in_force import ModesInForce
 from modegate.core.wire.arguments import parse_arguments
 from modegate.core.wire.json_spans import Edit, without
 
@@ -26,31 +26,31 @@ PARTS = {"bash_code_execution": CODE, "text_editor_code_execution": CODE}
 WORDS = (b"server_tool_use", b"mcp_tool_use", b"_tool_result")
 
 
-def refuse(request: MessagesRequest, standing: Standing, servers: Servers) -> None:
+def refuse(request: MessagesRequest, in_force: ModesInForce, servers: Servers) -> None:
     """Refuse what cannot be taken out without asking for something else.
 
     Raises:
         BadRequest: naming what it is, and how a policy would allow it.
     """
-    hosted.refuse(request, standing)
-    hosted.refuse_tools_in(request.history, "messages", standing)
-    _refuse_thread(request, standing)
-    _refuse_skills(request, standing)
-    for name in _unfinished(request, standing, servers):
+    hosted.refuse(request, in_force)
+    hosted.refuse_tools_in(request.history, "messages", in_force)
+    _refuse_thread(request, in_force)
+    _refuse_skills(request, in_force)
+    for name in _unfinished(request, in_force, servers):
         raise BadRequest(
             f"the history holds a call of {name!r} that the provider would now run, which mode "
-            f"{standing.label!r} does not allow; begin a new turn, or allow the tool in policies.yaml"
+            f"{in_force.label!r} does not allow; begin a new turn, or allow the tool in policies.yaml"
         )
 
 
-def removable(request: MessagesRequest, standing: Standing, servers: Servers) -> set[str]:
+def removable(request: MessagesRequest, in_force: ModesInForce, servers: Servers) -> set[str]:
     """Give the top-level keys that go."""
-    drop = hosted.removable(request, standing) - {"mcp_servers", "container"}
+    drop = hosted.removable(request, in_force) - {"mcp_servers", "container"}
     if request.servers and not any(map(servers.entry_stays, request.servers)):
         drop.add("mcp_servers")
         if not request.declares_tools:
             drop.add("tool_choice")  # nothing is left to choose from
-    if request.value("container") is not None and not standing.may_run(CODE):
+    if request.value("container") is not None and not in_force.may_run(CODE):
         drop.add("container")
     if request.value("thread") is not None:
         # Asks the provider to keep the conversation; each later request is then sent whole, as now.
@@ -65,31 +65,33 @@ def server_edits(request: MessagesRequest, servers: Servers) -> list[Edit]:
     return without(spans, drop) if len(drop) < len(spans) else []
 
 
-def _refuse_thread(request: MessagesRequest, standing: Standing) -> None:
+def _refuse_thread(request: MessagesRequest, in_force: ModesInForce) -> None:
     """Refuse to go on with a conversation that the provider keeps: its tools are kept there too."""
     span, thread = request.top.get("thread"), request.value("thread")
     if span is None or thread is None:
         return
     if thread != {"type": "create"} or len(request.members_of(span)) > 1:
         raise BadRequest(
-            f"'thread' goes on with tools that are kept at the provider, which mode {standing.label!r} "
+            f"'thread' goes on with tools that are kept at the provider, which mode {in_force.label!r} "
             "cannot filter; send the whole conversation without 'thread'"
         )
 
 
-def _refuse_skills(request: MessagesRequest, standing: Standing) -> None:
+def _refuse_skills(request: MessagesRequest, in_force: ModesInForce) -> None:
     span, container = request.top.get("container"), request.value("container")
-    if span is None or not isinstance(container, dict) or standing.may_run(CODE):
+    if span is None or not isinstance(container, dict) or in_force.may_run(CODE):
         return
     found = [member.value for member in request.members_of(span) if member.key == "skills"]
     if any(request.decode(value) for value in found):
         raise BadRequest(
-            f"'container' holds skills, which run code at the provider; mode {standing.label!r} does not "
+            f"'container' holds skills, which run code at the provider; mode {in_force.label!r} does not "
             f"allow that: ask without them, or allow the tool {CODE!r} in policies.yaml"
         )
 
 
-def _unfinished(request: MessagesRequest, standing: Standing, servers: Servers) -> Iterator[str]:
+def _unfinished(
+    request: MessagesRequest, in_force: ModesInForce, servers: Servers
+) -> Iterator[str]:
     """Give the provider's own calls in the history that have no result and may not run.
 
     Sent back at its end, they go on (`pause_turn`); results of the agent's own tools may stand behind them,
@@ -102,11 +104,11 @@ def _unfinished(request: MessagesRequest, standing: Standing, servers: Servers) 
         kind = block.get("type")
         if block.get("id") in done:
             continue
-        if kind == "server_tool_use" and not standing.may_run(PARTS.get(name, ToolName(name))):
+        if kind == "server_tool_use" and not in_force.may_run(PARTS.get(name, ToolName(name))):
             yield name
         elif kind == "mcp_tool_use":
             server = str(block.get("server_name"))
-            if server not in servers and not standing.may_run(tool_name(server, name)):
+            if server not in servers and not in_force.may_run(tool_name(server, name)):
                 yield tool_name(server, name)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from modegate.core.dialects.common.exits import inner
 from modegate.core.dialects.messages.request.parsing import MessagesRequest
 from modegate.core.ids import ToolName
-from modegate.core.policy.in_force import Standing
+from modegate.core.policy.in_force import ModesInForce
 from modegate.core.wire.arguments import parse_arguments
 from modegate.core.wire.json_spans import Span
 
@@ -24,11 +24,11 @@ ANY = ToolName("mcp")
 class Servers:
     """The servers of one request that stay."""
 
-    def __init__(self, request: MessagesRequest, standing: Standing) -> None:
+    def __init__(self, request: MessagesRequest, in_force: ModesInForce) -> None:
         """Find them."""
         self._request = request
-        self._standing = standing
-        self.every = standing.may_run(ANY)
+        self._standing = in_force
+        self.every = in_force.may_run(ANY)
         """All of them do."""
         servers = [self._read(span) for span in request.servers]
         toolsets = [self._read(tool.span) for tool in request.tools if tool.toolset]

@@ -14,7 +14,7 @@ from modegate.core.dialects.common import tool_filter
 from modegate.core.dialects.common.body import Body
 from modegate.core.dialects.common.tools import PLAIN_FIELDS, Declared, read_declared, tool_names
 from modegate.core.ids import ToolName
-from modegate.core.policy.in_force import Standing
+from modegate.core.policy.in_force import ModesInForce
 from modegate.core.wire.json_spans import Span
 
 TOOLSET = "mcp_toolset"
@@ -147,9 +147,9 @@ def _options(request: Body, span: Span) -> tuple[bool, Span | None]:
     return deferred is not None and request.text(deferred) == b"true", callers
 
 
-def may_stay(tool: Tool, standing: Standing) -> bool:
+def may_stay(tool: Tool, in_force: ModesInForce) -> bool:
     """Tell whether a definition may be shown, a toolset's apart; never the agent's own exit tool."""
-    return tool.placeholder or tool_filter.may_stay(tool, standing)
+    return tool.placeholder or tool_filter.may_stay(tool, in_force)
 
 
 def names_in_choice(body: bytes, span: Span) -> tuple[ToolName, ...]:

@@ -17,8 +17,8 @@ from modegate.core.dialects.responses.request.parsing import (
     Item,
     ResponsesRequest,
 )
-from modegate.core.dialects.responses.request.tool_lists import Kept, bridged, keep
-from modegate.core.policy.in_force import Standing
+from modegate.core.dialects.responses.request.tool_lists import FilteredTools, bridged, keep
+from modegate.core.policy.in_force import ModesInForce
 from modegate.core.policy.model import EXIT_TOOL
 from modegate.core.step import exit_tool
 from modegate.core.step.dialect import Assembled
@@ -28,32 +28,32 @@ GO_TOGETHER = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
 """What goes when nothing is left: providers refuse a choice among none."""
 
 
-def assemble(request: ResponsesRequest, standing: Standing, section: str) -> Assembled:
+def assemble(request: ResponsesRequest, in_force: ModesInForce, section: str) -> Assembled:
     """Filter the tools wherever they are declared, add the exit tool and the section.
 
     Raises:
         BadRequest: the request asks for something that the provider would run by itself, and that
             cannot be taken out without changing what is asked.
     """
-    hosted.refuse(request, standing)
-    carried.refuse(request, standing)
-    leave = exit_tool.exit_of(standing)
+    hosted.refuse(request, in_force)
+    carried.refuse(request, in_force)
+    leave = exit_tool.exit_of(in_force)
     native = bridged(request, leave)
-    kept = keep(request, standing, native, exit_too=leave is not None and native is None)
-    drop = hosted.removable(request, standing) | _dropped(request, kept)
+    kept = keep(request, in_force, native, exit_too=leave is not None and native is None)
+    drop = hosted.removable(request, in_force) | _dropped(request, kept)
     edits = [*kept.edits, *without_members(request.members, drop)]
     edits += without([item.span for item in request.items], set(kept.dropped))
     if "tool_choice" not in drop:
         names = partial(choice_names, open_labels=kept.open_labels)
         edits += choice_edits(request, "tool_choice", kept.choices, names=names)
     if section:
-        edits += section_edits(request, section, standing.section_in, kept.dropped)
+        edits += section_edits(request, section, in_force.section_in, kept.dropped)
     added = (EXIT_TOOL,) if kept.exit else ()
     name = native.names[0] if native else None
     return Assembled(apply(request.body, edits), (*kept.names, *added), name)
 
 
-def _dropped(request: ResponsesRequest, kept: Kept) -> frozenset[str]:
+def _dropped(request: ResponsesRequest, kept: FilteredTools) -> frozenset[str]:
     if request.declares_tools and not kept.tools and not kept.exit:
         return GO_TOGETHER
     return frozenset({"tools"}) if kept.emptied else frozenset()

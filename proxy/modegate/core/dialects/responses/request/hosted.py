@@ -13,7 +13,7 @@ from modegate.core.dialects.responses.request.parsing import CARRIES_TOOLS, Item
 from modegate.core.dialects.responses.request.tools import MCP, mcp_name
 from modegate.core.errors import BadRequest
 from modegate.core.ids import ToolName
-from modegate.core.policy.in_force import Standing
+from modegate.core.policy.in_force import ModesInForce
 
 APPROVES = "mcp_approval_response"
 ASKED = "mcp_approval_request"
@@ -25,7 +25,7 @@ _APPROVAL_KEYS = frozenset({"type", "id", "approve", "approval_request_id", "rea
 _DECLARE = ELSEWHERE | {"tools"}
 
 
-def refuse(request: ResponsesRequest, standing: Standing) -> None:
+def refuse(request: ResponsesRequest, in_force: ModesInForce) -> None:
     """Refuse what cannot be taken out without asking for something else.
 
     Raises:
@@ -34,13 +34,13 @@ def refuse(request: ResponsesRequest, standing: Standing) -> None:
     # Found once: a history may hold thousands of them, and of answers to them.
     asked = cache(lambda: _asked(request))
     for number, item in enumerate(request.items):
-        _refuse_tools(number, item, standing)
+        _refuse_tools(number, item, in_force)
         if item.kind == APPROVES:
-            _refuse_approval(request, number, item, standing, asked)
-    if not standing.may_run(PROGRAMS) and (left := _unended(request)):
+            _refuse_approval(request, number, item, in_force, asked)
+    if not in_force.may_run(PROGRAMS) and (left := _unended(request)):
         raise BadRequest(
             f"the history holds a program of the model's ({min(left)!r}) that the provider would now go on "
-            f"with, which mode {standing.label!r} does not allow; leave it out, or allow the tool "
+            f"with, which mode {in_force.label!r} does not allow; leave it out, or allow the tool "
             f"{PROGRAMS!r} in policies.yaml"
         )
 
@@ -67,11 +67,11 @@ def _caller(request: ResponsesRequest, item: Item) -> set[str]:
     return {str(inner(caller, "caller_id"))}
 
 
-def _refuse_tools(number: int, item: Item, standing: Standing) -> None:
+def _refuse_tools(number: int, item: Item, in_force: ModesInForce) -> None:
     for key in item.keys:
         if (key != "tools" or item.kind not in CARRIES_TOOLS) and spelling(key) in _DECLARE:
             raise BadRequest(
-                f"input[{number}] declares tools in {key!r}; in mode {standing.label!r} they must stand in "
+                f"input[{number}] declares tools in {key!r}; in mode {in_force.label!r} they must stand in "
                 "the request's own 'tools' or in an 'additional_tools' item"
             )
 
@@ -80,7 +80,7 @@ def _refuse_approval(
     request: ResponsesRequest,
     number: int,
     item: Item,
-    standing: Standing,
+    in_force: ModesInForce,
     asked: Callable[[], Mapping[str, Sequence[tuple[Any, Any]]]],
 ) -> None:
     """Let an agent approve a call of a remote MCP server only where it needs nobody's approval."""
@@ -88,17 +88,17 @@ def _refuse_approval(
         request.member_of(item.span, key) for key in ("approve", "approval_request_id")
     )
     declined = approve is not None and request.text(approve) == b"false"
-    if standing.may_run(MCP) or (declined and item.keys <= _APPROVAL_KEYS):
+    if in_force.may_run(MCP) or (declined and item.keys <= _APPROVAL_KEYS):
         return
     wanted = None if which is None else request.decode(which)
     found = asked().get(wanted, ()) if isinstance(wanted, str) else ()
     if len(found) == 1:
         label, called = found[0]
         name = mcp_name(str(label), str(called))
-        if isinstance(label, str) and isinstance(called, str) and standing.may_run(name):
+        if isinstance(label, str) and isinstance(called, str) and in_force.may_run(name):
             return
-        _refuse(number, name, standing)
-    _refuse(number, MCP, standing)
+        _refuse(number, name, in_force)
+    _refuse(number, MCP, in_force)
 
 
 def _asked(request: ResponsesRequest) -> dict[str, list[tuple[Any, Any]]]:
@@ -113,8 +113,8 @@ def _asked(request: ResponsesRequest) -> dict[str, list[tuple[Any, Any]]]:
     return found
 
 
-def _refuse(number: int, name: str, standing: Standing) -> NoReturn:
+def _refuse(number: int, name: str, in_force: ModesInForce) -> NoReturn:
     raise BadRequest(
-        f"input[{number}] lets the provider run a tool of an MCP server, which mode {standing.label!r} does "
+        f"input[{number}] lets the provider run a tool of an MCP server, which mode {in_force.label!r} does "
         f"not allow; decline it, or allow the tool {name!r} in policies.yaml"
     )

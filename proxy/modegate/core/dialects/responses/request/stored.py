@@ -13,16 +13,16 @@ from modegate.core.dialects.responses.request.history import answer_items, user_
 from modegate.core.dialects.responses.request.parsing import ResponsesRequest
 from modegate.core.log.events import AnswerMapped
 from modegate.core.step.dialect import Refused
-from modegate.core.step.stored_answers import Kept
+from modegate.core.step.stored_answers import FilteredTools
 from modegate.core.wire.json_spans import Edit, apply, members, without_lone_surrogates
 
 
-def kept(request: ResponsesRequest) -> Kept | None:
+def kept(request: ResponsesRequest) -> FilteredTools | None:
     """Tell where the answer to a request is kept: in its conversation, or unless `store` says no."""
     conversation = _conversation(request)
     if conversation:
-        return Kept(conversation)
-    return None if request.value("store") is False else Kept()
+        return FilteredTools(conversation)
+    return None if request.value("store") is False else FilteredTools()
 
 
 def goes_on_from(request: ResponsesRequest) -> str:

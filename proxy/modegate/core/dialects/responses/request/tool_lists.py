@@ -14,13 +14,13 @@ from modegate.core.dialects.common.tools import Declared
 from modegate.core.dialects.responses.request.parsing import ADDITIONAL, ResponsesRequest
 from modegate.core.dialects.responses.request.tools import Tool
 from modegate.core.ids import ToolName
-from modegate.core.policy.in_force import Standing
+from modegate.core.policy.in_force import ModesInForce
 from modegate.core.policy.model import EXIT_TOOL, Exit
 from modegate.core.step import exit_tool
 from modegate.core.wire.json_spans import Edit, without
 
 
-class Kept(NamedTuple):
+class FilteredTools(NamedTuple):
     """What is left of all lists, and how."""
 
     edits: list[Edit]
@@ -57,10 +57,10 @@ def _choices(tool: Tool) -> list[str]:
 
 
 def keep(
-    request: ResponsesRequest, standing: Standing, native: Declared | None, *, exit_too: bool
-) -> Kept:
+    request: ResponsesRequest, in_force: ModesInForce, native: Declared | None, *, exit_too: bool
+) -> FilteredTools:
     """Filter every list; `exit_too`: add the exit tool at the end of the first that can take it."""
-    rules = _Rules(request, standing, native)
+    rules = _Rules(request, in_force, native)
     edits, tools = rules.filter(request.tools)
     home = _home(request) if exit_too else None
     emptied = bool(request.tools) and not tools and home != -1
@@ -75,7 +75,7 @@ def keep(
             continue
         edits += _ended(item.tools, inside, left, home=home == index)
         kept += left
-    return Kept(edits, tuple(kept), emptied, frozenset(dropped), home is not None)
+    return FilteredTools(edits, tuple(kept), emptied, frozenset(dropped), home is not None)
 
 
 def _home(request: ResponsesRequest) -> int | None:
@@ -100,10 +100,10 @@ class _Rules:
     """What may stay under a standing."""
 
     def __init__(
-        self, request: ResponsesRequest, standing: Standing, native: Declared | None
+        self, request: ResponsesRequest, in_force: ModesInForce, native: Declared | None
     ) -> None:
         self._request = request
-        self._standing = standing
+        self._standing = in_force
         self._native = native
 
     def filter(self, tools: Sequence[Tool]) -> tuple[list[Edit], list[Tool]]:

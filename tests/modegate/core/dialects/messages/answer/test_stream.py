@@ -426,11 +426,11 @@ def test_b075_the_end_reaches_the_client_while_the_upstream_keeps_the_connection
     asked = json.dumps(ASK).encode()
     exchange = Exchange(MessagesDialect(), StepRequest(StepId("0" * 20), [], asked, asked))
     one = session()
-    exchange.begin(one.standing())
+    exchange.begin(one.in_force())
     exchange.upstream_head(200, list(STREAM))
     effects = exchange.upstream_data(body)
     while any(isinstance(effect, ReadState) for effect in effects):
-        effects = [*effects[:-1], *exchange.state(one.standing())]
+        effects = [*effects[:-1], *exchange.state(one.in_force())]
     sent = b"".join(effect.data for effect in effects if isinstance(effect, SendBytes))
     assert sent == body
     assert isinstance(effects[-1], Finish)

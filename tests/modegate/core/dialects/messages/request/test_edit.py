@@ -349,7 +349,7 @@ def test_in_default_mode_nothing_is_filtered_and_nothing_added() -> None:
         "system": 5,
     }
     body = json.dumps(request(*tools, **more)).encode()
-    got = assemble(MessagesRequest(body), Session("default").standing(), "")
+    got = assemble(MessagesRequest(body), Session("default").in_force(), "")
     assert got.body == body
     assert got.tools == ("read", "write", "ExitPlanMode", "code_execution")
 

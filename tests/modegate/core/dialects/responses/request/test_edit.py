@@ -13,7 +13,7 @@ from modegate.core.dialects.responses.request.edit import extend, insert_items
 from modegate.core.dialects.responses.request.parsing import ResponsesRequest
 from modegate.core.errors import BadRequest
 from modegate.core.ids import ModeId
-from modegate.core.policy.in_force import Force, Standing
+from modegate.core.policy.in_force import ModeInForce, ModesInForce
 from modegate.core.policy.model import Policy
 from modegate.core.wire.json_spans import apply
 from support.asked import (
@@ -284,12 +284,12 @@ def test_b096_where_instructions_are_checked_they_keep_their_bytes(
 def test_b096_of_two_modes_in_force_one_is_enough() -> None:
     own, parents = mode("plan", "read"), mode("review", "read", section_in="input", section="R")
     given: Policy = policy(own, parents)
-    standing = Session(rules=given).standing()
-    force = Force(parents, standing.forces[0].session, standing.forces[0].seq)
-    both = Standing(standing.state, (*standing.forces, force), given)
-    assert standing.section_in == "instructions"
+    in_force = Session(rules=given).in_force()
+    force = ModeInForce(parents, in_force.forces[0].session, in_force.forces[0].seq)
+    both = ModesInForce(in_force.state, (*in_force.forces, force), given)
+    assert in_force.section_in == "instructions"
     assert both.section_in == "input"
-    assert Standing(standing.state, (), given).section_in == "instructions"
+    assert ModesInForce(in_force.state, (), given).section_in == "instructions"
     assert [one.mode.id for one in both.forces] == [ModeId("plan"), ModeId("review")]
 
 
