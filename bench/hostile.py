@@ -26,7 +26,7 @@ _made: dict[str, bytes] = {}
 
 
 def body_of(name: str) -> tuple[str, bytes]:
-    """Give an answer's type and its body, which is made once."""
+    """Return an answer's type and its body, which is made once."""
     answer = _ANSWERS.get(name, SMALL)
     if name not in _made:
         _made[name] = answer.make()

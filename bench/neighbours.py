@@ -118,7 +118,7 @@ def measure(port: int, name: str, body: bytes, worst: str) -> Row:
 
 
 def quiet(port: int) -> Row:
-    """Give what the neighbour feels of nothing."""
+    """Return what the neighbour feels of nothing."""
     with neighbour(port) as one:
         time.sleep(QUIET_S)
     return Row("nothing", QUIET_S, 200, median(one.took), max(one.took), len(one.took))

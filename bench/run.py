@@ -74,7 +74,7 @@ def show(bench: Bench, took: float) -> None:
 
 
 def others(folder: Path, args: argparse.Namespace) -> str:
-    """Give what the worst bodies cost a neighbour."""
+    """Return what the worst bodies cost a neighbour."""
     files = (args.modegate.absolute(), args.policies.absolute())
     return neighbours.run(folder, *files, args.only, as_json=args.json)
 

@@ -33,7 +33,7 @@ STREAMED = {speech.name: speech for speech in SPEECHES if speech.streamed}
 
 
 def turns() -> Iterator[Turn]:
-    """Give what a model might say, as a beginning."""
+    """Yield what a model might say, as a beginning."""
     write = ScriptedCall(REFUSED, '{"path": "a", "text": "b"}')
     read = ScriptedCall("read", '{"path": "a"}')
     yield Turn("hello", "hm", (write,))
@@ -43,14 +43,14 @@ def turns() -> Iterator[Turn]:
 
 
 def asked(speech: Speech) -> bytes:
-    """Give a request that declares both tools."""
+    """Return a request that declares both tools."""
     history = [speech.api.user("go on")]
     request = speech.api.request(history, ["read", REFUSED], streamed=True)
     return json.dumps(request).encode()
 
 
 def values(body: bytes) -> Iterator[Any]:
-    """Give the JSON of every data line that has some, as a client that is not strict reads them."""
+    """Yield the JSON of every data line that has some, as a client that is not strict reads them."""
     for line in body.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n"):
         if line.startswith(b"data:"):
             try:
@@ -60,7 +60,7 @@ def values(body: bytes) -> Iterator[Any]:
 
 
 def objects(value: Any) -> Iterator[dict[str, Any]]:
-    """Give every object in it, however deep."""
+    """Yield every object in it, however deep."""
     if isinstance(value, dict):
         yield value
         value = list(value.values())
@@ -70,7 +70,7 @@ def objects(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def pieces(value: Any) -> Iterator[Any]:
-    """Give what a client of chat completions takes for a call, or a piece of one."""
+    """Yield what a client of chat completions takes for a call, or a piece of one."""
     choices = value.get("choices") if isinstance(value, dict) else None
     for choice in choices if isinstance(choices, list) else []:
         for key in ("delta", "message"):
@@ -82,7 +82,7 @@ def pieces(value: Any) -> Iterator[Any]:
 
 
 def is_call(value: Any) -> bool:
-    """Tell whether some client could run the refused tool for this frame."""
+    """Return whether some client could run the refused tool for this frame."""
     for piece in pieces(value):
         for key in ("function", "custom"):
             inner = piece.get(key) if isinstance(piece, dict) else None
@@ -104,7 +104,7 @@ class Target:
         self._fine = speech.reply(Turn("fine"), self._asked)
 
     def seeds(self) -> Iterator[bytes]:
-        """Give answers to begin with; the first two bytes say where they are cut."""
+        """Yield answers to begin with; the first two bytes say where they are cut."""
         for turn in turns():
             yield b"\x00\x40" + self._speech.reply(turn, self._asked).body
 

@@ -57,7 +57,7 @@ def test_every_variable_is_a_setting(name: str) -> None:
 
 @pytest.fixture
 def copied(tmp_path: Path) -> Path:
-    """Give a copy of what the steps in the comments work on."""
+    """Return a copy of what the steps in the comments work on."""
     ignored = shutil.ignore_patterns("policies", "*.env", "policies.yaml")
     shutil.copytree(DEPLOY, tmp_path / "deploy", ignore=ignored)
     (tmp_path / "deploy" / "users.acl").unlink(missing_ok=True)

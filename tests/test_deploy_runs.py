@@ -74,7 +74,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def needed(lock: dict[str, str]) -> str:
-    """Give the part of a lock that modegate needs without its extras."""
+    """Return the part of a lock that modegate needs without its extras."""
     names, found = ["modegate"], set[str]()
     while names:
         for need in map(Requirement, metadata.requires(names.pop()) or ()):
@@ -99,7 +99,7 @@ def copy(source: Path, target: Path) -> None:
 
 
 def clean(root: Path, **more: str) -> dict[str, str]:
-    """Give an environment in which nothing points to the checkout."""
+    """Return an environment in which nothing points to the checkout."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -334,7 +334,7 @@ async def test_redis_logs_modegate_in_and_writes_to_disk(redis_port: int, tmp_pa
 
 
 def admin(port: int, *words: str, user: str = "modegate-admin") -> str:
-    """Give what redis-cli prints as this user."""
+    """Return what redis-cli prints as this user."""
     command = ["redis-cli", "-p", str(port), "--user", user, "--no-auth-warning", *words]
     environment = {**os.environ, "REDISCLI_AUTH": PASSWORD}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)

@@ -117,7 +117,7 @@ def test_every_metric_has_a_row(name: str) -> None:
 
 
 def agent_words() -> Iterator[str]:
-    """Give the agents and stories of `make agents`, and the versions that it installs."""
+    """Yield the agents and stories of `make agents`, and the versions that it installs."""
     folder = ROOT / "scripts" / "agents"
     told = subprocess.run(
         [sys.executable, str(folder / "run.py"), "--help"],

@@ -16,19 +16,19 @@ RULES = Rules("plan", {"plan": frozenset({"read"})}, grace=5.0)
 
 
 def log(*events: tuple[str, str, dict[str, Any]]) -> list[Logged]:
-    """Give a log of events, each as type, by and data."""
+    """Return a log of events, each as type, by and data."""
     return [Logged(seq, *event) for seq, event in enumerate(events, 1)]
 
 
 def mode(name: str, by: str = "person:control") -> tuple[str, str, dict[str, Any]]:
-    """Give a `mode/set`."""
+    """Return a `mode/set`."""
     return ("mode/set", by, {"mode": name})
 
 
 def judged(
     step: str, tool: str, by: str, at: int, verdict: str = "release"
 ) -> tuple[str, str, dict[str, Any]]:
-    """Give a `call/judged`."""
+    """Return a `call/judged`."""
     data = {"call": f"{step}-1", "tool": tool, "mode": by, "mode_seq": at, "verdict": verdict}
     return ("call/judged", "gate", data)
 
@@ -39,7 +39,7 @@ ANSWERED = ("approval/answered", "person:control", {"id": "a1", "option": "appro
 
 
 def story() -> Session:
-    """Give a history in which all is well: begun in plan, left by an approval, tightened by a person."""
+    """Return a history in which all is well: begun in plan, left by an approval, tightened by a person."""
     return Session(
         "s",
         flips=[Flip("plan", 30, 31, 6)],

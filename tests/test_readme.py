@@ -21,7 +21,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def blocks(language: str) -> list[str]:
-    """Give the README's code blocks of a language."""
+    """Return the README's code blocks of a language."""
     return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
 
 

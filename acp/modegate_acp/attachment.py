@@ -116,7 +116,7 @@ class LastShown:
 
 
 def begin(view: Perspective) -> LastShown:
-    """Give what an answer to new, load or resume shows; questions come after it, by `catch_up`."""
+    """Return what an answer to new, load or resume shows; questions come after it, by `catch_up`."""
     state = view.state
     return LastShown(view.news.age, state.mode_seq, view.news.modes, view.news.held)
 
@@ -124,7 +124,7 @@ def begin(view: Perspective) -> LastShown:
 def catch_up(
     shown: LastShown, view: Perspective, new_rpc: Callable[[], str]
 ) -> tuple[LastShown, list[Out]]:
-    """Give what is to be sent, and what the connection has been shown then.
+    """Return what is to be sent, and what the connection has been shown then.
 
     A state that is older than what was shown changes nothing. `new_rpc` gives ids that are never given twice.
     """

@@ -22,7 +22,7 @@ from modegate_acp.attachment import Out
 from modegate_acp.dispatch import CancelRequest, Command, command
 from modegate_acp.errors import as_rpc
 from modegate_acp.following import Feed, Following
-from modegate_acp.outbox import Lane
+from modegate_acp.outbox import StreamQueue
 from modegate_acp.protocol import (
     AUTH_REQUIRED,
     INVALID_REQUEST,
@@ -118,7 +118,7 @@ class Connection:
         return f"person:acp{token} {(self.peer or Peer()).label} {method} {self.id}"
 
     def key(self, session: SessionId) -> SessionKey:
-        """Give a session's key; there is no way to another tenant's."""
+        """Return a session's key; there is no way to another tenant's."""
         return SessionKey(self.caller.tenant, session)
 
     async def receive(self, message: Incoming) -> None:
@@ -172,7 +172,7 @@ class Connection:
     def _put(self, session: SessionId | None, message: Message) -> None:
         self.outbox.put(session, Out(message))
 
-    def open_stream(self, session: SessionId | None, reader: object) -> Lane:
+    def open_stream(self, session: SessionId | None, reader: object) -> StreamQueue:
         """Give a stream its lane; a session's second stream is told everything anew."""
         lane = self.outbox.main if session is None else self.outbox.open(session)
         if self.outbox.hold(lane, reader) and session is not None:
@@ -204,7 +204,7 @@ class Connection:
 
 
 def session_named(message: Incoming) -> SessionId | None:
-    """Give the session that a message is about, whether or not there is one of this name."""
+    """Return the session that a message is about, whether or not there is one of this name."""
     params = {} if isinstance(message, Reply) else message.params
     name = params.get("sessionId")
     return SessionId(name) if isinstance(name, str) else None

@@ -139,7 +139,7 @@ Command = (
 
 
 def command(message: Request | Notification, *, initialized: bool) -> Command:
-    """Give what a message asks for.
+    """Return what a message asks for.
 
     Raises:
         RpcError: it cannot be done, and why.
@@ -247,7 +247,7 @@ _METHODS: dict[str, Callable[[Mapping[str, Any]], Command]] = {
 
 
 def session_of(params: Mapping[str, Any]) -> SessionId:
-    """Give the session that a request names.
+    """Return the session that a request names.
 
     Raises:
         RpcError: none is named, or no session can have this id.
@@ -259,12 +259,12 @@ def session_of(params: Mapping[str, Any]) -> SessionId:
 
 
 def unknown_session(name: str) -> RpcError:
-    """Give the error for a session that is not there, or not for the caller: the same."""
+    """Return the error for a session that is not there, or not for the caller: the same."""
     return RpcError(UNKNOWN_SESSION, "there is no such session", {"sessionId": name[:200]})
 
 
 def mode_named(policy: Policy, wanted: SetMode) -> ModeId:
-    """Give the mode that a client means, by its id or an alias.
+    """Return the mode that a client means, by its id or an alias.
 
     Raises:
         RpcError: the policy has none of that name; says which there are.

@@ -92,7 +92,7 @@ class Endpoint:
         return connection
 
     def find(self, name: str, caller: Caller) -> Connection | None:
-        """Give a connection of the same token and tenant."""
+        """Return a connection of the same token and tenant."""
         found = self._connections.get(name)
         mine = found and (found.caller.name, found.caller.tenant) == (caller.name, caller.tenant)
         return found if mine else None
@@ -130,7 +130,7 @@ class Endpoint:
 
 
 def agents_base(scheme: str, host: str, port: int | None) -> str:
-    """Give the URL of the proxy for agents, as the client reached it; `port` if agents have another one."""
+    """Return the URL of the proxy for agents, as the client reached it; `port` if agents have another one."""
     if port is not None:
         name = host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
         host = f"{name}:{port}"

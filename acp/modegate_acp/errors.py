@@ -19,7 +19,7 @@ from modegate_acp.protocol import (
 
 
 def as_rpc(error: Exception) -> RpcError:
-    """Give what a client is told of an error; of one that is a bug, only that there is one."""
+    """Return what a client is told of an error; of one that is a bug, only that there is one."""
     match error:
         case RpcError():
             return error

@@ -61,7 +61,7 @@ class Fanout:
                 self._note(key, ALONE)
 
     def followers(self, key: SessionKey) -> frozenset[Following]:
-        """Give the session's followers."""
+        """Return the session's followers."""
         return frozenset(self._followers.get(key, ()))
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -67,7 +67,7 @@ class Feed(Protocol):
         ...
 
     def followers(self, key: SessionKey) -> frozenset[Following]:
-        """Give the session's followers."""
+        """Return the session's followers."""
         ...
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -92,7 +92,7 @@ class Viewer(Protocol):
         ...
 
     def key(self, session: SessionId) -> SessionKey:
-        """Give a session's key."""
+        """Return a session's key."""
         ...
 
     def need(self, level: Level, what: str) -> None:
@@ -124,7 +124,7 @@ class Following:
         """Questions of which an answer is on its way to the log."""
 
     def __contains__(self, session: SessionId) -> bool:
-        """Tell whether it follows a session."""
+        """Return whether it follows a session."""
         return session in self._shown
 
     def send(self, session: SessionId | None, message: Message) -> None:
@@ -181,7 +181,7 @@ class Following:
         self.replies.clear()
 
     def news(self, session: SessionId, state: State, held: Held) -> Snapshot:
-        """Give a state as news, under the policy of now."""
+        """Return a state as news, under the policy of now."""
         return Snapshot(session, state, self._shared.policies.current, held)
 
     def offer(self, news: Snapshot) -> None:
@@ -221,7 +221,7 @@ class Following:
             self._feed.missed(key)
 
     def expired(self, now_ms: int) -> list[SessionId]:
-        """Give the sessions in which a question that was asked has expired."""
+        """Return the sessions in which a question that was asked has expired."""
         return [
             session
             for session, shown in self._shown.items()
@@ -262,7 +262,7 @@ class Following:
     # What is asked.
 
     def _asks(self, session: SessionId) -> bool:
-        """Tell whether its person sees a question that is put now."""
+        """Return whether its person sees a question that is put now."""
         return self._peer.any_time or session in self._prompts
 
     async def ask_within_prompt(self, session: SessionId) -> None:
@@ -369,7 +369,7 @@ class Following:
             logger.warning("that question %s is shown no more is not in the log: %s", name, error)
 
     def may_answer(self, session: SessionId, name: str) -> bool:
-        """Tell whether its person can still answer a question, or is about to be asked."""
+        """Return whether its person can still answer a question, or is about to be asked."""
         shown, level = self._shown.get(session), self._viewer.level
         if shown is None or level is None or not level.covers(Level.TIGHTEN):
             return False

@@ -135,7 +135,7 @@ async def _begin(
 
 
 async def known_state(connection: Connection, session: SessionId) -> State:
-    """Give a session's state.
+    """Return a session's state.
 
     Raises:
         RpcError: there is no such session for this connection.
@@ -151,7 +151,7 @@ async def known_state(connection: Connection, session: SessionId) -> State:
 
 
 async def _is_known(connection: Connection, session: SessionId) -> bool:
-    """Tell whether a session has sent a request or has an event, also just now and at another process."""
+    """Return whether a session has sent a request or has an event, also just now and at another process."""
     key, shared = connection.key(session), connection.shared
     if (await shared.folds.state(key)).seq or await shared.log.was_seen(key):
         return True
@@ -198,7 +198,7 @@ async def _list(connection: Connection, command: dispatch.ListSessions) -> Messa
 
 
 async def _row(connection: Connection, listed: Listed, cwd: str | None) -> Message | None:
-    """Give a session's row; None if it is known to be of another folder, or is another client's alone."""
+    """Return a session's row; None if it is known to be of another folder, or is another client's alone."""
     seen = await _look(connection, listed)
     if not _concerns(connection, listed, seen):
         return None
@@ -211,7 +211,7 @@ async def _row(connection: Connection, listed: Listed, cwd: str | None) -> Messa
 
 
 def _concerns(connection: Connection, listed: Listed, seen: Look) -> bool:
-    """Tell whether a session concerns others than the client that opened it: an agent has used it.
+    """Return whether a session concerns others than the client that opened it: an agent has used it.
 
     Editors open one at each start, which most often no agent ever uses.
     """
@@ -226,7 +226,7 @@ async def _look(connection: Connection, listed: Listed) -> Look:
 
 
 async def rows_of(connection: Connection) -> list[tuple[SessionId, str, str]]:
-    """Give the newest sessions as (id, mode, agent)."""
+    """Return the newest sessions as (id, mode, agent)."""
     page = await connection.shared.log.sessions(connection.caller.tenant, None, PAGE)
     found = []
     for one in page.rows:

@@ -64,7 +64,7 @@ class Outbox:
             self.main.wake.set()
 
     def lane(self, session: SessionId | None) -> StreamQueue:
-        """Give the lane on which a message about this session goes."""
+        """Return the lane on which a message about this session goes."""
         return self.main if session is None else self._lanes.get(session, self.main)
 
     def put(self, session: SessionId | None, out: Out) -> None:
@@ -94,7 +94,7 @@ class Outbox:
         return before
 
     async def take(self, lane: StreamQueue, reader: object) -> tuple[SessionId | None, Out] | None:
-        """Give the next message; None when the outbox is closed or another reader has taken over."""
+        """Return the next message; None when the outbox is closed or another reader has taken over."""
         while not self.closed and lane.reader is reader:
             if lane.queue:
                 self._waiting -= 1

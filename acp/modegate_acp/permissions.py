@@ -47,7 +47,7 @@ def outcome(reply: Reply, offered: Collection[str]) -> Chosen | Abstained:
 
 
 def offered(asked: ApprovalAsked, level: Level, *, one_way: bool = False) -> tuple[Option, ...]:
-    """Give the options that a connection of this level may choose; a rejection last.
+    """Return the options that a connection of this level may choose; a rejection last.
 
     With `one_way`, only the first that approves: the client shows its person no difference between them.
     """

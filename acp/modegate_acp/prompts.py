@@ -17,7 +17,7 @@ class Prompts:
         self._waiting: dict[SessionId, set[asyncio.Event]] = {}
 
     def __contains__(self, session: SessionId) -> bool:
-        """Tell whether a session has one."""
+        """Return whether a session has one."""
         return session in self._waiting
 
     @contextmanager

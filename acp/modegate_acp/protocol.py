@@ -90,7 +90,7 @@ Incoming = Request | Notification | Reply
 
 
 def read(text: str | bytes) -> Incoming:
-    """Give the message in a text.
+    """Return the message in a text.
 
     Raises:
         Batch: it is an array.
@@ -165,12 +165,12 @@ def _is_id(value: Any) -> bool:
 
 
 def result(request: Id, value: Message) -> Message:
-    """Give the answer to a request."""
+    """Return the answer to a request."""
     return {"jsonrpc": "2.0", "id": request, "result": value}
 
 
 def failure(request: Id | None, error: RpcError) -> Message:
-    """Give the error answer to a request; `data` is left out where there is none."""
+    """Return the error answer to a request; `data` is left out where there is none."""
     body: Message = {"code": error.code, "message": str(error)}
     if error.data:
         body["data"] = error.data
@@ -178,15 +178,15 @@ def failure(request: Id | None, error: RpcError) -> Message:
 
 
 def request(name: Id, method: str, params: Message) -> Message:
-    """Give a request of ours."""
+    """Return a request of ours."""
     return {"jsonrpc": "2.0", "id": name, "method": method, "params": params}
 
 
 def notification(method: str, params: Message) -> Message:
-    """Give a notification."""
+    """Return a notification."""
     return {"jsonrpc": "2.0", "method": method, "params": params}
 
 
 def write(message: Message) -> str:
-    """Give a message's text, on one line and in ASCII, so that no half of a surrogate pair can break it."""
+    """Return a message's text, on one line and in ASCII, so that no half of a surrogate pair can break it."""
     return json.dumps(message, separators=(",", ":"), allow_nan=False)

@@ -45,7 +45,7 @@ class Known:
     one_way: bool = False
 
     def fits(self, name: str, version: str) -> bool:
-        """Tell whether a client is one of these."""
+        """Return whether a client is one of these."""
         named = re.match(self.name, name, re.IGNORECASE)
         return bool(named and re.match(self.version, version))
 
@@ -67,7 +67,7 @@ cannot be answered, and what nobody sees only costs the time that a question wai
 
 
 def peer(name: str, version: str) -> Peer:
-    """Give a client by its own words."""
+    """Return a client by its own words."""
     name, version = name[:MAX_NAME], version[:MAX_NAME]
     known = [one for one in KNOWN if one.fits(name, version)]
     return Peer(

@@ -212,7 +212,7 @@ class Lines:
         self._size = 0
 
     def feed(self, data: bytes) -> list[bytes | None]:
-        """Give the lines that are complete now, without their ends; None for one that was too long."""
+        """Return the lines that are complete now, without their ends; None for one that was too long."""
         *ended, rest = data.split(b"\n")
         lines: list[bytes | None] = []
         for piece in ended:
@@ -222,7 +222,7 @@ class Lines:
         return lines
 
     def end(self) -> list[bytes | None]:
-        """Give what stands behind the last line end, if anything does."""
+        """Return what stands behind the last line end, if anything does."""
         return [self._take()] if self._size else []
 
     def _add(self, piece: bytes) -> None:
@@ -239,7 +239,7 @@ class Lines:
 
 
 def too_long(limit: int) -> ToEditor:
-    """Give the answer to a line over the limit, of which nobody knows what it asked."""
+    """Return the answer to a line over the limit, of which nobody knows what it asked."""
     return ToEditor(_error(None, INVALID_REQUEST, f"a line may have {limit} bytes at most"))
 
 

@@ -56,7 +56,7 @@ COMMANDS: list[Message] = [
 
 
 def initialized(version: str) -> Message:
-    """Give the result of `initialize`: version 1, whatever was asked for."""
+    """Return the result of `initialize`: version 1, whatever was asked for."""
     return {
         "protocolVersion": PROTOCOL_VERSION,
         "agentCapabilities": {
@@ -69,7 +69,7 @@ def initialized(version: str) -> Message:
 
 
 def meta(state: State, held: Held = ALONE) -> Message:
-    """Give what stands in `_meta` wherever a mode is told."""
+    """Return what stands in `_meta` wherever a mode is told."""
     if not held.by:
         return {SEEN: state.seq}
     by = [{"sessionId": one.session, "modeId": one.mode} for one in held.by]
@@ -77,7 +77,7 @@ def meta(state: State, held: Held = ALONE) -> Message:
 
 
 def modes(policy: Policy, state: State, held: Held = ALONE) -> Message:
-    """Give `modes`: the mode in force, its own or its parent's, and those that can be set."""
+    """Return `modes`: the mode in force, its own or its parent's, and those that can be set."""
     current = held.mode(state.mode)
     available: list[Message] = [
         {"id": DEFAULT_MODE, "name": "Default", "description": DEFAULT_DESCRIPTION}
@@ -92,7 +92,7 @@ def modes(policy: Policy, state: State, held: Held = ALONE) -> Message:
 
 
 def options(policy: Policy, state: State, held: Held = ALONE) -> list[Message]:
-    """Give `configOptions`, complete: the mode, as a select."""
+    """Return `configOptions`, complete: the mode, as a select."""
     shown = modes(policy, state, held)
     about = "What the agent's model may do; held by modegate, outside the agent."
     if held.by:
@@ -112,46 +112,46 @@ def options(policy: Policy, state: State, held: Held = ALONE) -> list[Message]:
 
 
 def session(policy: Policy, state: State, peer: Peer, held: Held = ALONE) -> Message:
-    """Give what every answer to new, load and resume carries."""
+    """Return what every answer to new, load and resume carries."""
     shown: Message = {"modes": modes(policy, state, held), "_meta": meta(state, held)}
     return shown | ({"configOptions": options(policy, state, held)} if peer.options else {})
 
 
 def update(name: SessionId, change: Message, told: Message | None = None) -> Message:
-    """Give a `session/update`; `told` is its `_meta`."""
+    """Return a `session/update`; `told` is its `_meta`."""
     params: Message = {"sessionId": name, "update": change}
     return notification("session/update", params | ({"_meta": told} if told else {}))
 
 
 def mode_update(name: SessionId, state: State, held: Held = ALONE) -> Message:
-    """Give the update that tells a mode, in both spellings."""
+    """Return the update that tells a mode, in both spellings."""
     current = held.mode(state.mode)
     mode = {"currentModeId": current, "modeId": current}
     return update(name, {"sessionUpdate": "current_mode_update", **mode}, meta(state, held))
 
 
 def option_update(name: SessionId, policy: Policy, state: State, held: Held = ALONE) -> Message:
-    """Give the update that tells a mode as an option; clients follow one or the other."""
+    """Return the update that tells a mode as an option; clients follow one or the other."""
     shown = options(policy, state, held)
     change: Message = {"sessionUpdate": "config_option_update", "configOptions": shown}
     return update(name, change, meta(state, held))
 
 
 def commands(name: SessionId) -> Message:
-    """Give the update that names the commands of `session/prompt`; editors refuse others."""
+    """Return the update that names the commands of `session/prompt`; editors refuse others."""
     return update(
         name, {"sessionUpdate": "available_commands_update", "availableCommands": COMMANDS}
     )
 
 
 def said(name: SessionId, text: str) -> Message:
-    """Give a piece of text from us."""
+    """Return a piece of text from us."""
     content = {"type": "text", "text": text}
     return update(name, {"sessionUpdate": "agent_message_chunk", "content": content})
 
 
 def tool_call(approval: Approval) -> Message:
-    """Give a question as the tool call that it is about; its text is a model's and is data.
+    """Return a question as the tool call that it is about; its text is a model's and is data.
 
     The text may have 256 KB, and some clients take no message over 1 MiB: it stands in `content` alone.
     """
@@ -175,7 +175,7 @@ def _text(text: str) -> Message:
 
 
 def question(approval: Approval, offered: tuple[Option, ...], *, one_way: bool) -> str:
-    """Give a question as text, for clients whose dialog shows its title alone; a terminal may take it raw.
+    """Return a question as text, for clients whose dialog shows its title alone; a terminal may take it raw.
 
     What a model wrote is quoted, so that none of it can be taken for our words.
     """
@@ -190,7 +190,7 @@ def question(approval: Approval, offered: tuple[Option, ...], *, one_way: bool) 
 
 
 def pending(name: SessionId, call: Message) -> Message:
-    """Give the update that shows a tool call before it is asked about."""
+    """Return the update that shows a tool call before it is asked about."""
     return update(name, {"sessionUpdate": "tool_call", **call})
 
 
@@ -198,12 +198,12 @@ _KINDS = {"approve": "allow_once", "allow_once": "allow_once", "reject": "reject
 
 
 def choices(offered: tuple[Option, ...]) -> list[Message]:
-    """Give a question's options; their labels are the policy's."""
+    """Return a question's options; their labels are the policy's."""
     return [{"optionId": one.id, "name": one.label, "kind": _KINDS[one.kind]} for one in offered]
 
 
 def permission(rpc: Id, name: SessionId, call: Message, offered: list[Message]) -> Message:
-    """Give the request that asks a person; it is valid in v1 (`toolCall`) and v2 (`title`, `subject`)."""
+    """Return the request that asks a person; it is valid in v1 (`toolCall`) and v2 (`title`, `subject`)."""
     text = call["content"][0]["content"]["text"]
     # v2 updates the tool call that was shown before, and so need not repeat its content.
     subject = {key: value for key, value in call.items() if key != "content"}
@@ -222,12 +222,12 @@ def permission(rpc: Id, name: SessionId, call: Message, offered: list[Message]) 
 
 
 def withdrawn(rpc: Id) -> Message:
-    """Give the notification that a request of ours needs no answer any more."""
+    """Return the notification that a request of ours needs no answer any more."""
     return notification("$/cancel_request", {"requestId": rpc})
 
 
 def settled(name: SessionId, call: str, *, well: bool, how: str) -> Message:
-    """Give the update with the final status of a tool call."""
+    """Return the update with the final status of a tool call."""
     return update(
         name,
         {
@@ -254,7 +254,7 @@ def ending(approval: Approval | None) -> str:
 def loosening(
     call: str, was: str, wanted: str, parent: SessionId | None = None
 ) -> tuple[Message, list[Message]]:
-    """Give the tool call and the options of the dialog that confirms that a mode is left.
+    """Return the tool call and the options of the dialog that confirms that a mode is left.
 
     With `parent`, it is that one's mode which holds the session until a person sets its own.
     """
@@ -280,7 +280,7 @@ def loosening(
 
 
 def time_of(at: int) -> str:
-    """Give a time (milliseconds since the epoch) as RFC 3339 has it."""
+    """Return a time (milliseconds since the epoch) as RFC 3339 has it."""
     when = datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds")
     return when.replace("+00:00", "Z")
 
@@ -293,7 +293,7 @@ def title(name: SessionId, agent: str) -> str:
 
 
 def listed(name: SessionId, cwd: str, agent: str, at: int, look: Look) -> dict[str, Any]:
-    """Give a row of `session/list`; `at` is milliseconds since the epoch."""
+    """Return a row of `session/list`; `at` is milliseconds since the epoch."""
     state, held = look.state, look.held
     told: Message = {"modegate/mode": held.mode(state.mode) if state else None}
     told["modegate/gate"] = look.gating

@@ -27,7 +27,7 @@ class Replies:
         self._dialogs: dict[SessionId, set[asyncio.Future[Reply]]] = {}
 
     def new_rpc(self) -> str:
-        """Give the id of a new request."""
+        """Return the id of a new request."""
         return f"mg-perm-{self._new_id()}"
 
     def expect(self, rpc: str, heard: Callable[[Reply], None]) -> None:

@@ -51,7 +51,7 @@ class Socket(Protocol):
         ...
 
     def messages(self) -> AsyncIterator[bytes]:
-        """Give what comes.
+        """Yield what comes.
 
         Raises:
             Unreachable: the connection is lost.
@@ -194,7 +194,7 @@ class _WebSocket:
 
 
 def websocket(url: str, token: Callable[[], str | None], tenant: str) -> Connect:
-    """Give what connects to the proxy at a base URL (`http://…` or `https://…`).
+    """Return what connects to the proxy at a base URL (`http://…` or `https://…`).
 
     The token is asked for anew for each connection, since a proxy that starts for the first time makes it.
     """
@@ -241,7 +241,7 @@ def _why(url: str, error: Exception) -> str:
 
 
 def _message(body: bytes | bytearray) -> str:
-    """Give what an error of the control API says; nothing of a body that is none."""
+    """Return what an error of the control API says; nothing of a body that is none."""
     try:
         return str(msgspec.json.decode(body)["error"]["message"])
     except (msgspec.DecodeError, KeyError, TypeError):
@@ -249,7 +249,7 @@ def _message(body: bytes | bytearray) -> str:
 
 
 async def from_file(descriptor: int) -> AsyncIterator[bytes]:
-    """Give what is read from a file, a pipe or a terminal, until its end.
+    """Yield what is read from a file, a pipe or a terminal, until its end.
 
     A thread reads, since the event loop cannot wait for every kind of file; it reads a few chunks ahead.
     """
@@ -274,7 +274,7 @@ async def from_file(descriptor: int) -> AsyncIterator[bytes]:
 
 
 def to_file(descriptor: int) -> Callable[[bytes], None]:
-    """Give what writes everything to a file."""
+    """Return what writes everything to a file."""
 
     def write(data: bytes) -> None:
         view = memoryview(data)

@@ -22,7 +22,7 @@ class Connections(Protocol):
         ...
 
     def find(self, name: str, caller: Caller) -> Connection | None:
-        """Give a connection of the same caller."""
+        """Return a connection of the same caller."""
         ...
 
     def drop(self, connection: Connection) -> None:

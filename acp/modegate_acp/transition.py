@@ -106,7 +106,7 @@ async def _confirmed(connection: Connection, wish: ModeChange, state: State) -> 
 
 
 async def _unset(connection: Connection, wish: ModeChange, why: str) -> Message:
-    """Give the result if the mode is in force by now all the same; else raise, and say which one is."""
+    """Return the result if the mode is in force by now all the same; else raise, and say which one is."""
     state = await connection.shared.folds.state(connection.key(wish.session))
     # Clients show the new mode before it is theirs: they are told the one in force.
     held = await _held(connection, wish, state)
@@ -152,7 +152,7 @@ def _result(connection: Connection, wish: ModeChange, state: State, held: Held) 
 
 
 def _sure(connection: Connection, wish: ModeChange, state: State, held: Held) -> bool:
-    """Tell whether a person decided this with the mode in force before their eyes, unasked."""
+    """Return whether a person decided this with the mode in force before their eyes, unasked."""
     if not connection.shared.policies.current.control.acp.confirm_loosening:
         return True
     if held.by:

@@ -46,7 +46,7 @@ class RunningRequests:
         self._running: dict[Id, _Running] = {}
 
     def __contains__(self, request: Id) -> bool:
-        """Tell whether a request of this id is under way."""
+        """Return whether a request of this id is under way."""
         return request in self._running
 
     def later(

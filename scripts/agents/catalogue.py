@@ -100,7 +100,7 @@ class Agent:
 
 
 def opencode_config(place: YamlValue) -> dict[str, Any]:
-    """Give what OpenCode and its kin are told."""
+    """Return what OpenCode and its kin are told."""
     limit = {"context": 128_000, "output": 8_000}
     provider = {
         "npm": "@ai-sdk/openai-compatible",

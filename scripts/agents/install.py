@@ -76,7 +76,7 @@ def npm_packages(names: list[str]) -> None:
 
 
 def pypi_bin(name: str) -> Path:
-    """Give where the programs of a package from PyPI are."""
+    """Return where the programs of a package from PyPI are."""
     return AGENTS / name / "bin"
 
 
@@ -125,7 +125,7 @@ def _pypi_version(name: str) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Give what is installed."""
+    """Return what is installed."""
     found = {name: _npm_version(name) for name in NPM_VERSIONS}
     found |= {name: _pypi_version(name) for name in PYPI_VERSIONS}
     return {name: version for name, version in found.items() if version}

@@ -111,7 +111,7 @@ PARSERS = {"gptme": _gptme, "smolagents": _smolagents, "aider-chat": _aider}
 
 
 def text_of(chance: random.Random) -> str:
-    """Give a text."""
+    """Return a text."""
     parts = [
         chance.choice(CALLS if chance.random() < 0.4 else PIECES)
         for _ in range(chance.randint(1, 9))
@@ -124,7 +124,7 @@ def text_of(chance: random.Random) -> str:
 
 
 def shown(text: str, rules: TextCalls, chance: random.Random) -> str:
-    """Give what is left of a text of which every call was refused."""
+    """Return what is left of a text of which every call was refused."""
     scanner, decided, at = Scanner(rules, 0), [], 0
     while at < len(text):
         size = chance.choice((1, 2, 5, 9, 40))

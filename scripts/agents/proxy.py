@@ -58,7 +58,7 @@ class Proxy:
             raise
 
     def base_url(self, session: str) -> str:
-        """Give what an agent is told."""
+        """Return what an agent is told."""
         return f"{self.url}/s/{session}/v1"
 
     def set_mode(self, session: str, mode: str) -> None:
@@ -66,21 +66,21 @@ class Proxy:
         self._command("mode", session, mode)
 
     def watching(self) -> tuple[list[str], dict[str, str]]:
-        """Give how a person watches for plans: command and environment."""
+        """Return how a person watches for plans: command and environment."""
         where = ["--url", self.url, "--state-dir", str(self._folder / "state")]
         return [str(MODEGATE), "watch", *where], _clean()
 
     def mode(self, session: str) -> str:
-        """Give the mode in force."""
+        """Return the mode in force."""
         return self._command("mode", session).strip()
 
     def log(self, session: str) -> list[dict[str, Any]]:
-        """Give a session's events."""
+        """Return a session's events."""
         lines = self._command("log", session, "--json").splitlines()
         return [json.loads(line) for line in lines]
 
     def counts(self) -> tuple[int, int]:
-        """Give how many steps there were, and how many upstream requests those in a mode took."""
+        """Return how many steps there were, and how many upstream requests those in a mode took."""
         # A proxy of the environment does not lead to this machine.
         direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with direct.open(f"{self.url}/metrics", timeout=10) as answer:
@@ -92,7 +92,7 @@ class Proxy:
         return int(steps), int(hops)
 
     def complaints(self) -> list[str]:
-        """Give what modegate wrote to stderr as an error."""
+        """Return what modegate wrote to stderr as an error."""
         lines = self._stderr.read_text(encoding="utf-8", errors="replace").splitlines()
         return [line for line in lines if re.match(r"\S+ (error|critical):|Error:", line)]
 
@@ -123,5 +123,5 @@ class Proxy:
 
 
 def _clean() -> dict[str, str]:
-    """Give the environment without settings of another modegate."""
+    """Return the environment without settings of another modegate."""
     return {name: value for name, value in os.environ.items() if not name.startswith("MODEGATE_")}

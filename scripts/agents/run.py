@@ -72,7 +72,7 @@ def install_for(agents: list[Agent]) -> list[Agent]:
 
 
 def agent_stories(agent: Agent) -> tuple[Callable[..., Story | None], ...]:
-    """Give the stories that fit an agent."""
+    """Return the stories that fit an agent."""
     return (STORIES if agent.declares else ()) + (TEXT_STORIES if agent.text else ())
 
 
@@ -116,7 +116,7 @@ def parsers(agents: list[Agent], folder: Path) -> int:
 
 
 def table(results: list[Result]) -> str:
-    """Give a row for each run and a column for each check."""
+    """Return a row for each run and a column for each check."""
     head = ("agent", "mode", "story", *CHECKS, "steps", "hops", "seconds")
     rows = [
         (

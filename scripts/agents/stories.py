@@ -70,7 +70,7 @@ class Story:
 
     @property
     def ends_in_default(self) -> bool:
-        """Tell whether a person has ended the mode by the end."""
+        """Return whether a person has ended the mode by the end."""
         return bool(self.then or self.plan or self.leaves)
 
 
@@ -106,7 +106,7 @@ def _writes(agent: Agent, work: Path) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _verdicts(agent: Agent, work: Path, *calls: dict[str, Any]) -> tuple[Judged, ...]:
-    """Give what plan mode says: an agent's reader is allowed unless it is its shell."""
+    """Return what plan mode says: an agent's reader is allowed unless it is its shell."""
     shell, read = agent.shell("")["name"], agent.read(work / SEED)
     return tuple(
         (call["name"], "release" if call == read and call["name"] != shell else "answer")

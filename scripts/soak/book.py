@@ -36,11 +36,11 @@ class Book:
     steps: int = 0
 
     def session(self, name: str) -> Session:
-        """Give the notes on a session."""
+        """Return the notes on a session."""
         return self.sessions.setdefault(name, Session(name))
 
     def name_step(self) -> str:
-        """Give the next step its name."""
+        """Return the next step its name."""
         self.steps += 1
         return f"step-{self.steps}"
 

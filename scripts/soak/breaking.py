@@ -73,7 +73,7 @@ def failed_over(cluster: Cluster) -> Break:
 
 
 def _in_step(replication: bytes) -> bool:
-    """Tell whether the only replica has all that its master wrote."""
+    """Return whether the only replica has all that its master wrote."""
     ours = re.search(rb"^master_repl_offset:(\d+)", replication, re.MULTILINE)
     theirs = re.search(rb"^slave0:.*offset=(\d+)", replication, re.MULTILINE)
     return ours is not None and theirs is not None and ours[1] == theirs[1]
@@ -148,7 +148,7 @@ def _pid(replica: Replica) -> int:
 
 
 def workers_of(replica: Replica) -> list[int]:
-    """Give the processes that a replica started; none if it works by itself."""
+    """Return the processes that a replica started; none if it works by itself."""
     tasks = Path("/proc") / str(_pid(replica)) / "task"
     found = [one.read_text() for one in tasks.glob("*/children")]
     pids = [int(pid) for text in found for pid in text.split()]

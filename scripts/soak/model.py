@@ -51,7 +51,7 @@ class Model:
         """What the model was shown that no model should be."""
 
     def __call__(self, received: Received) -> Any:
-        """Give the pieces of an answer."""
+        """Return the pieces of an answer."""
         name = next(name for name, end in PATHS.items() if received.target.endswith(end))
         asked = APIS[name].script.read(received.body)
         tools = APIS[name].tools(json.loads(received.body))

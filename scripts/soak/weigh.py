@@ -26,7 +26,7 @@ class Weight:
     tasks: int
 
     def __str__(self) -> str:
-        """Give a cell of the table."""
+        """Return a cell of the table."""
         return f"{self.mb:6.1f} MB {self.fds:4d} fds {self.tasks:4d} tasks"
 
     def grew(self, since: Weight) -> list[str]:
@@ -56,7 +56,7 @@ async def weigh(replica: Replica, http: httpx.AsyncClient) -> Weight:
 
 
 async def counted(replica: Replica, http: httpx.AsyncClient) -> dict[str, float]:
-    """Give the counters of a process, added up over their labels but for the first."""
+    """Return the counters of a process, added up over their labels but for the first."""
     url = f"http://127.0.0.1:{replica.control_port}/metrics"
     page = (await http.get(url, headers={"connection": "close"})).text
     found: dict[str, float] = {}

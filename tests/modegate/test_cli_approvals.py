@@ -131,7 +131,7 @@ class Agent(threading.Thread):
             self.body = http.post(self._url, json=self._request).content
 
     def answer(self) -> str:
-        """Give the whole answer."""
+        """Return the whole answer."""
         self.join(PATIENCE)
         assert not self.is_alive(), "the agent still waits"
         return self.body.decode()
@@ -194,7 +194,7 @@ def test_a_reason_reaches_the_model(proxy: Running) -> None:
 
 
 def said(stream: str) -> Iterator[str]:
-    """Give the pieces of text in a stream."""
+    """Yield the pieces of text in a stream."""
     for line in stream.splitlines():
         if line.startswith("data: {"):
             for choice in json.loads(line.removeprefix("data: "))["choices"]:
@@ -557,7 +557,7 @@ def test_watch_json_prints_changes_and_counts_as_nobody(proxy: Running) -> None:
 
 
 def json_lines(terminal: Terminal, session: str) -> Iterator[dict[str, Any]]:
-    """Give the objects of one session."""
+    """Yield the objects of one session."""
     while True:
         line = re.sub(r"\s+$", "", terminal.expect("\r\n"))
         if line.startswith("{") and (found := json.loads(line))["session"] == session:

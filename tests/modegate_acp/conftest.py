@@ -39,7 +39,7 @@ async def alone(tmp_path: Path) -> AsyncIterator[Running]:
 
 @pytest.fixture
 def name() -> str:
-    """Give a name that no other test has: of a session, or of a tenant."""
+    """Return a name that no other test has: of a session, or of a tenant."""
     return f"n{next(_numbers)}"
 
 

@@ -60,7 +60,7 @@ def question(name: str = "q", status: Status = Status.ASKED, option: str = "") -
 
 
 def shown(seen: State, policy: Policy = POLICY) -> LastShown:
-    """Give what a connection was shown that has caught up with a state."""
+    """Return what a connection was shown that has caught up with a state."""
     return catch_up(begin(view(seen, policy)), view(seen, policy), rpcs().__next__)[0]
 
 

@@ -54,12 +54,12 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opened:
 
 
 def questions(client: Client) -> list[Json]:
-    """Give what it was asked so far."""
+    """Return what it was asked so far."""
     return [one for one in client.seen if is_question(one)]
 
 
 def said(client: Client) -> str:
-    """Give all text that came so far."""
+    """Return all text that came so far."""
     return "".join(one["content"]["text"] for one in client.updates("agent_message_chunk"))
 
 

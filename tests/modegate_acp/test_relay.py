@@ -31,17 +31,17 @@ def answer(id_: Any, **result: Any) -> bytes:
 
 
 def told(out: list[Out]) -> list[Any]:
-    """Give what the editor gets, read."""
+    """Return what the editor gets, read."""
     return [json.loads(one.message) for one in out if isinstance(one, ToEditor)]
 
 
 def sent(out: list[Out]) -> list[Any]:
-    """Give what the proxy gets, read."""
+    """Return what the proxy gets, read."""
     return [json.loads(one.message) for one in out if isinstance(one, ToProxy)]
 
 
 def attached(*sessions: str) -> Relay:
-    """Give a relay whose editor is initialized and hears of these sessions."""
+    """Return a relay whose editor is initialized and hears of these sessions."""
     relay = Relay()
     relay.connected()
     relay.from_editor(request(0, "initialize", **INIT))

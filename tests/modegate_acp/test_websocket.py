@@ -26,7 +26,7 @@ KEY = base64.b64encode(b"0" * 16).decode()
 
 
 def upgrade(target: str, *lines: str, method: str = "GET", host: str = "localhost") -> bytes:
-    """Give a request for a WebSocket."""
+    """Return a request for a WebSocket."""
     head = [
         f"{method} {target} HTTP/1.1",
         f"Host: {host}",

@@ -48,7 +48,7 @@ class Acpx:
         self._environ = {**os.environ, **own}
 
     def command(self, *words: str) -> list[str]:
-        """Give the command line; what acpx keeps running ends after 300 s without work, as by default."""
+        """Return the command line; what acpx keeps running ends after 300 s without work, as by default."""
         agent = [sys.executable, "-m", "modegate", "acp", "--url", self.proxy.url]
         options = ["--agent", shlex.join(agent), "--format", "json"]
         return [str(ACPX), *options, "--cwd", str(self._folder), *words]
@@ -89,7 +89,7 @@ async def acpx(tmp_path: Path) -> AsyncIterator[Acpx]:
 
 
 def modes_told(messages: list[dict[str, Any]]) -> list[str]:
-    """Give the modes that were told of, which both kinds of update must agree on."""
+    """Return the modes that were told of, which both kinds of update must agree on."""
     told = [one["params"]["update"] for one in messages if one.get("method") == "session/update"]
     kinds = {kind: [one for one in told if one["sessionUpdate"] == kind] for kind in KINDS}
     modes = [one["currentModeId"] for one in kinds["current_mode_update"]]
@@ -115,7 +115,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "acp.md"
 
 
 def recipe() -> list[list[str]]:
-    """Give the words of the commands that the docs show, behind `acpx --agent "modegate acp"`."""
+    """Return the words of the commands that the docs show, behind `acpx --agent "modegate acp"`."""
     lines = re.findall(r'^acpx --agent "modegate acp" (.*)$', DOCS.read_text("utf-8"), re.MULTILINE)
     return [shlex.split(line.replace("my-session", "s"), comments=True) for line in lines]
 
@@ -147,7 +147,7 @@ async def test_a1_after_the_recipe_of_the_docs_no_plan_is_answered_unread(acpx: 
 
 
 async def kinds(proxy: Running, after: int = 0) -> list[str]:
-    """Give the kinds of the session's events."""
+    """Return the kinds of the session's events."""
     return [one["type"] for one in (await proxy.events("s"))[after:]]
 
 

@@ -53,7 +53,7 @@ TOOLS: Any = request("read", "write")["tools"]
 
 @pytest.fixture(params=["sqlite", "redis"])
 def log_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """Give the URL of a log that two proxies share."""
+    """Yield the URL of a log that two proxies share."""
     if request.param == "sqlite":
         yield f"sqlite:{tmp_path / 'log.db'}"
     else:
@@ -94,7 +94,7 @@ async def step(proxy: Running, session: str) -> tuple[str, list[str]]:
 
 
 def told(message: Json) -> int | None:
-    """Give the seq of an update that tells a mode."""
+    """Return the seq of an update that tells a mode."""
     if "currentModeId" not in updated(message):
         return None
     return int(message["params"]["_meta"]["modegate/seq"])

@@ -67,7 +67,7 @@ def port_of(one: socket.socket) -> int:
 
 
 def banner(started: subprocess.Popen[bytes]) -> str:
-    """Give what it says at the start, and read on, so that it never waits for us."""
+    """Return what it says at the start, and read on, so that it never waits for us."""
     assert started.stderr
     lines = [started.stderr.readline().decode()]
     while "upstream" not in lines[-1]:

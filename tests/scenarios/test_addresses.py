@@ -43,7 +43,7 @@ def ask(base: str) -> Any:
 
 @pytest.fixture
 def apart(tmp_path: Path, script: str) -> Iterator[tuple[str, str]]:
-    """Give the address of agents and that of people."""
+    """Yield the address of agents and that of people."""
     port = free_port()
     with process(tmp_path, script, "--control-port", str(port)) as started:
         yield started.running.url, f"http://127.0.0.1:{port}"
@@ -88,7 +88,7 @@ def test_a_websocket_is_taken_only_for_acp_and_only_there(
 
 
 def workers_of(started: Process) -> set[int]:
-    """Give the worker processes, which are this process's children but for the resource tracker."""
+    """Return the worker processes, which are this process's children but for the resource tracker."""
     listed = ["ps", "-ww", "--ppid", str(started.process.pid), "-o", "pid=,args="]
     lines = subprocess.run(listed, capture_output=True, text=True, check=False).stdout.splitlines()
     return {int(line.split()[0]) for line in lines if "spawn_main" in line}

@@ -61,7 +61,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
-    """Give what all tests share."""
+    """Yield what all tests share."""
     folder = tmp_path_factory.mktemp("world")
     back_ends = BackEnds()
     async with AsyncExitStack() as stack:
@@ -142,7 +142,7 @@ class Conversation:
 
 
 def plain(heard: Heard) -> tuple[str, list[tuple[str, str]]]:
-    """Give an answer without what modegate says in it itself, and without ids."""
+    """Return an answer without what modegate says in it itself, and without ids."""
     texts = [one for one in heard.text.split("\n\n") if not one.startswith("[modegate]")]
     return "\n\n".join(texts).strip(), [(call.name, call.arguments) for call in heard.calls]
 

@@ -29,7 +29,7 @@ def node() -> Iterator[NodeSdks]:
 
 
 def request(entry: BackEnd, words: str) -> Json:
-    """Give an agent's first request."""
+    """Return an agent's first request."""
     user = {"role": "user", "content": words}
     body: Json = {"model": f"{entry.key}/node-{words}", "stream": True}
     if entry.api == "chat":
@@ -45,7 +45,7 @@ def request(entry: BackEnd, words: str) -> Json:
 
 
 def direct(entry: BackEnd, turn: Turn) -> bytes:
-    """Give the back end's own answer, as it comes without a proxy."""
+    """Return the back end's own answer, as it comes without a proxy."""
     return b"".join(Speech(entry, answer(entry, turn, 1, "m")).stream())
 
 
@@ -88,7 +88,7 @@ READS = [("read", {"path": "a.py"})]
 
 
 def found(told: Told) -> dict[str, list[tuple[str, Any]]]:
-    """Give the calls that each SDK found and an agent could run; LangChain lists each in two places."""
+    """Return the calls that each SDK found and an agent could run; LangChain lists each in two places."""
     return {
         sdk: once([(name, parsed(arguments)) for name, arguments in calls if name])
         for sdk, calls in told.items()
@@ -96,12 +96,12 @@ def found(told: Told) -> dict[str, list[tuple[str, Any]]]:
 
 
 def once(calls: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """Give each call once."""
+    """Return each call once."""
     return [call for at, call in enumerate(calls) if call not in calls[:at]]
 
 
 def parsed(arguments: Any) -> Any:
-    """Give arguments as an object; what is none stays as it is."""
+    """Return arguments as an object; what is none stays as it is."""
     if isinstance(arguments, dict):
         return arguments["value"]
     try:

@@ -46,7 +46,7 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
 
 @pytest.fixture(params=["embedded", "redis"])
 def server(request: pytest.FixtureRequest) -> RedisServer | None:
-    """Give the server of Redis, or None for the embedded store."""
+    """Return the server of Redis, or None for the embedded store."""
     if request.param == "embedded":
         return None
     server: RedisServer = request.getfixturevalue("redis")
@@ -57,12 +57,12 @@ _names = count()
 
 
 def fresh() -> str:
-    """Give the id of a session that no test has used."""
+    """Return the id of a session that no test has used."""
     return f"s{next(_names)}"
 
 
 def place(folder: Path, server: RedisServer | None) -> str:
-    """Give the URL of a store."""
+    """Return the URL of a store."""
     return server.url if server else f"sqlite:{folder / 'log.db'}"
 
 
@@ -92,7 +92,7 @@ def store_of(proxy: Running) -> EventLog:
 
 
 def unnamed(speech: Speech, words: str, agent: str = "cli/1") -> bytes:
-    """Give a request of an agent that names no session."""
+    """Return a request of an agent that names no session."""
     body = asked(speech).replace(b"rename foo", words.encode())
     return post(f"/v1{PATHS[speech.name]}", body, f"User-Agent: {agent}")
 

@@ -44,7 +44,7 @@ async def test_h17_no_request_passes_a_mode_in_the_disguise_of_another(
 
 
 def disguised(disguise: str) -> bytes:
-    """Give a request as `METHOD PATH|LINE|BODY`, the body in one of two framings or none."""
+    """Return a request as `METHOD PATH|LINE|BODY`, the body in one of two framings or none."""
     first, line, *rest = disguise.split("|")
     method, path = first.split(" ")
     frame = {

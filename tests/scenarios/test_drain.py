@@ -44,7 +44,7 @@ async def until(found: Callable[[], Awaitable[Any]]) -> Any:
 
 
 async def closed(running: Running) -> bool:
-    """Tell whether its port takes nobody any more."""
+    """Return whether its port takes nobody any more."""
     try:
         _, writer = await asyncio.open_connection("127.0.0.1", running.port)
     except ConnectionError:
@@ -146,7 +146,7 @@ async def test_a_request_whose_connection_is_new_is_served(tmp_path: Path) -> No
 
 
 async def reached(started: Process) -> bool:
-    """Tell whether the process answers, so that it has taken all connections before this one too."""
+    """Return whether the process answers, so that it has taken all connections before this one too."""
     async with client() as http:
         return (await http.get(f"{started.running.url}/healthz")).status_code == 200
 

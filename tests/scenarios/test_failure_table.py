@@ -52,7 +52,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
-    """Give the proxy and the upstream that all tests share."""
+    """Yield the proxy and the upstream that all tests share."""
     async with world(tmp_path_factory.mktemp("world")) as made:
         yield made
 

@@ -38,7 +38,7 @@ MANY = 400
 
 @pytest.fixture(params=["embedded", "redis"])
 def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """Give a store that two processes can have."""
+    """Yield a store that two processes can have."""
     if request.param == "embedded":
         yield f"sqlite:{tmp_path / 'shared.db'}"
     else:
@@ -48,7 +48,7 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 def request_of(speech: Speech) -> bytes:
-    """Give what the agent asks."""
+    """Return what the agent asks."""
     api = speech.api
     asked = api.request([api.user("rename foo")], ("read", "grep", "write"), streamed=True)
     return json.dumps(asked).encode()
@@ -73,7 +73,7 @@ class Answering:
         self.go = asyncio.Event()
 
     def pieces(self, *between: Piece) -> list[Piece]:
-        """Give the answer; what stands `between` goes before the rest."""
+        """Return the answer; what stands `between` goes before the rest."""
         return chunked(self.body[: self.cut], *between, self.go, self.body[self.cut :])
 
 
@@ -89,7 +89,7 @@ async def opened(
 
 
 async def rest_of(stream: AsyncIterator[bytes]) -> bytes:
-    """Give what comes, also of an answer that breaks off."""
+    """Return what comes, also of an answer that breaks off."""
     found = b""
     try:
         async for piece in stream:
@@ -207,7 +207,7 @@ async def test_h14_another_process_makes_the_switch(
 
 
 async def overtaken(proxy: Running) -> bool:
-    """Tell whether an answer is read from its middle on."""
+    """Return whether an answer is read from its middle on."""
     async with client() as http:
         page = (await http.get(f"{proxy.url}/metrics")).text
     return 'modegate_tightened_answers_total{how="read"} 1.0' in page

@@ -43,7 +43,7 @@ def until(true: Callable[[], bool], meanwhile: Callable[[], object]) -> None:
 
 
 def children(process: subprocess.Popen[bytes]) -> set[int]:
-    """Give the workers of a process, and what else it has started."""
+    """Return the workers of a process, and what else it has started."""
     return {
         int(word)
         for word in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
@@ -51,7 +51,7 @@ def children(process: subprocess.Popen[bytes]) -> set[int]:
 
 
 def takes_hangups(pid: int) -> bool:
-    """Tell whether SIGHUP reaches a handler of the process: neither its default nor waiting."""
+    """Return whether SIGHUP reaches a handler of the process: neither its default nor waiting."""
     status = Path(f"/proc/{pid}/status").read_text()
     masks = {name: int(mask, 16) for name, _, mask in (line.partition(":\t") for line in status.splitlines())
              if name in ("SigCgt", "SigBlk")}  # fmt: skip

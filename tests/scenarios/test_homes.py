@@ -17,7 +17,7 @@ COMMAND = [sys.executable, "-m", "modegate", "serve", "--upstream", "http://127.
 
 
 def environment(home: str) -> dict[str, str]:
-    """Give an environment in which nothing but the home says where things are kept."""
+    """Return an environment in which nothing but the home says where things are kept."""
     kept = {
         name: value
         for name, value in os.environ.items()

@@ -19,7 +19,7 @@ WRITE = stream(call("write", '{"path":"S3CRET"}'))
 
 @pytest.fixture(params=["sqlite", "redis"])
 def log_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """Give the URL of a log that outlives the proxy."""
+    """Yield the URL of a log that outlives the proxy."""
     if request.param == "sqlite":
         yield f"sqlite:{tmp_path / 'log.db'}"
         return

@@ -35,14 +35,14 @@ ZSTD = zstandard.compress(bytes(256 * 2**20))
 
 
 def answer(*calls: dict[str, Any]) -> bytes:
-    """Give a whole answer that makes these calls."""
+    """Return a whole answer that makes these calls."""
     message = {"role": "assistant", "content": None, "tool_calls": list(calls)}
     choice = {"index": 0, "finish_reason": "tool_calls", "message": message}
     return json.dumps({"id": "x", "object": "chat.completion", "choices": [choice]}).encode()
 
 
 def made(name: str, call_id: str) -> dict[str, Any]:
-    """Give a call of a whole answer."""
+    """Return a call of a whole answer."""
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": "{}"}}
 
 
@@ -87,17 +87,17 @@ def uncollected() -> Iterator[None]:
 
 
 def held() -> list[str]:
-    """Give the kinds of what some step has left behind."""
+    """Return the kinds of what some step has left behind."""
     return [type(one).__name__ for one in gc.get_objects() if isinstance(one, OURS)]
 
 
 async def begun() -> bool:
-    """Tell whether some step is there."""
+    """Return whether some step is there."""
     return bool(held())
 
 
 async def over() -> bool:
-    """Tell whether nothing is left of any."""
+    """Return whether nothing is left of any."""
     return not held()
 
 

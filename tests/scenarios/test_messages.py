@@ -23,7 +23,7 @@ SECOND = stream(text(0, "I read."), use(1, "read", '{"p":1}', id_="toolu_read_1"
 
 
 def sdk(proxy: Running) -> AsyncAnthropic:
-    """Give a client as an agent has it: the session is in its base URL, which has no `/v1`."""
+    """Return a client as an agent has it: the session is in its base URL, which has no `/v1`."""
     return AsyncAnthropic(base_url=proxy.base().removesuffix("/v1"), api_key="none", max_retries=0)
 
 

@@ -18,7 +18,7 @@ ODD = whole(b'{"error":{"message":"unexpected role"}}', status=400)
 
 
 def ask(*history: dict[str, Any]) -> bytes:
-    """Give a request."""
+    """Return a request."""
     first = {"role": "user", "content": "rename foo"}
     return json.dumps(request("read", "write", messages=[first, *history], stream=True)).encode()
 

@@ -22,7 +22,7 @@ ODD = (
 
 
 def parts(answer: bytes) -> tuple[bytes, list[bytes], bytes]:
-    """Give status line, header lines and body of a raw answer."""
+    """Return status line, header lines and body of a raw answer."""
     top, _, body = answer.partition(b"\r\n\r\n")
     first, *lines = top.split(b"\r\n")
     return first, lines, body

@@ -62,7 +62,7 @@ JSON_TEXT = json.dumps(
 
 
 def sdk(proxy: Running) -> AsyncOpenAI:
-    """Give a client as an agent has it."""
+    """Return a client as an agent has it."""
     return AsyncOpenAI(base_url=proxy.base(), api_key="none", max_retries=0)
 
 
@@ -148,7 +148,7 @@ async def test_harmless_paths_pass_in_a_mode(tmp_path: Path, method: str, path: 
 
 
 def encodings(body: bytes) -> dict[str, bytes]:
-    """Give a body in every content coding."""
+    """Return a body in every content coding."""
     return {
         "gzip": gzip.compress(body), "br": brotli.compress(body), "zstd": zstandard.compress(body),
     }  # fmt: skip

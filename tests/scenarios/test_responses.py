@@ -18,12 +18,12 @@ WRITE, READ = call("write", '{"path":"S3CRET"}'), call("read", "{}", 2)
 
 
 def sdk(proxy: Running) -> AsyncOpenAI:
-    """Give a client as an agent has it."""
+    """Return a client as an agent has it."""
     return AsyncOpenAI(base_url=proxy.base(), api_key="none", max_retries=0)
 
 
 def sent(request: Received) -> Any:
-    """Give what the provider was asked."""
+    """Return what the provider was asked."""
     return json.loads(request.body)
 
 

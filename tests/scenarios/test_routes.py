@@ -70,7 +70,7 @@ class World:
 
 
 def body(model: str) -> bytes:
-    """Give a body with a spelling that nobody would write anew."""
+    """Return a body with a spelling that nobody would write anew."""
     return b'{ "messages":[], "n":1.0,\t"model": %b }\n' % json.dumps(model).encode()
 
 

@@ -43,7 +43,7 @@ def test_a_silence_is_shorter_than_ten_seconds() -> None:
 
 
 def slowly(body: bytes, at: int, go_on: asyncio.Event) -> list[Any]:
-    """Give an answer that stops at a place until it may go on."""
+    """Return an answer that stops at a place until it may go on."""
     return [head(200, STREAM), chunk(body[:at]), go_on, chunk(body[at:]), chunk(b"")]
 
 

@@ -17,7 +17,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a folder with a certificate for the name gate.example, signed by itself."""
+    """Return a folder with a certificate for the name gate.example, signed by itself."""
     folder = tmp_path_factory.mktemp("tls")
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
                "-nodes", "-days", "2", "-subj", "/CN=gate", "-addext", "subjectAltName=DNS:gate.example",
@@ -28,7 +28,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def url(certificate: Path) -> Iterator[str]:
-    """Give the URL of a server that ends each connection after the handshake."""
+    """Yield the URL of a server that ends each connection after the handshake."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -51,7 +51,7 @@ def url(certificate: Path) -> Iterator[str]:
 
 @pytest.fixture
 def plain() -> Iterator[str]:
-    """Give an https URL at which HTTP is spoken."""
+    """Yield an https URL at which HTTP is spoken."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:

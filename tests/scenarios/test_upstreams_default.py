@@ -42,7 +42,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
-    """Give the proxy and the upstream that all tests share."""
+    """Yield the proxy and the upstream that all tests share."""
     async with world(tmp_path_factory.mktemp("world")) as made:
         yield made
 
@@ -54,12 +54,12 @@ WORDS = Turn(TEXT, calls=(WRITE,))
 
 
 def sent(speech: Speech) -> bytes:
-    """Give the upstream's answer."""
+    """Return the upstream's answer."""
     return said(speech, asked(speech), WORDS)
 
 
 def lengths(sight: Sight) -> list[bytes]:
-    """Give what the client was told of the length."""
+    """Return what the client was told of the length."""
     return sight.header("content-length")
 
 

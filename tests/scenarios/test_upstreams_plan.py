@@ -51,7 +51,7 @@ FEW = {name: (ENDED | CODED)[name] for name in ("with the connection", "trailers
 
 
 def framed() -> list[Any]:
-    """Give each way in which a body ends with the forms of one dialect, and a few with those of all."""
+    """Return each way in which a body ends with the forms of one dialect, and a few with those of all."""
     return [
         pytest.param(wire, speech, id=f"{name}-{speech}")
         for name, wire in (ENDED | CODED).items()
@@ -68,7 +68,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
-    """Give the proxy and the upstream that all tests share."""
+    """Yield the proxy and the upstream that all tests share."""
     async with world(tmp_path_factory.mktemp("world")) as made:
         yield made
 
@@ -291,7 +291,7 @@ Say = Sequence[Piece] | Responder
 
 
 def later(speech: Speech) -> dict[str, Say]:
-    """Give what a second hop can answer, when the client has the text of the first."""
+    """Return what a second hop can answer, when the client has the text of the first."""
     good = ENDED["with its length"]
     return {
         "reset": [Act.RESET],

@@ -128,7 +128,7 @@ class Client:
         return len(self.seen)
 
     def updates(self, kind: str) -> list[Json]:
-        """Give the updates of this kind that came so far."""
+        """Return the updates of this kind that came so far."""
         return [updated(one) for one in self.seen if updated(one).get("sessionUpdate") == kind]
 
     async def initialize(self, name: str = "test", version: str = "1", **more: Any) -> Json:
@@ -160,7 +160,7 @@ class Client:
 
 
 def updated(message: Json) -> Json:
-    """Give what a `session/update` tells; nothing of other messages."""
+    """Return what a `session/update` tells; nothing of other messages."""
     if message.get("method") != "session/update":
         return {}
     update: Json = message["params"]["update"]
@@ -168,7 +168,7 @@ def updated(message: Json) -> Json:
 
 
 def is_question(message: Json) -> bool:
-    """Tell whether a message is a permission request."""
+    """Return whether a message is a permission request."""
     return message.get("method") == "session/request_permission"
 
 
@@ -266,12 +266,12 @@ class Streams(Client):
 
 
 def address(proxy: Running, tenant: str = "") -> str:
-    """Give the endpoint's URL for HTTP."""
+    """Return the endpoint's URL for HTTP."""
     return f"{proxy.url}/acp" + (f"?tenant={tenant}" if tenant else "")
 
 
 def bearer(token: str = TOKEN) -> dict[str, str]:
-    """Give the header that carries a token."""
+    """Return the header that carries a token."""
     return {"authorization": f"Bearer {token}"}
 
 

@@ -74,7 +74,7 @@ class SdkClient:
         return self._count
 
     async def end(self, number: int) -> Any:
-        """Give a request's result.
+        """Return a request's result.
 
         Raises:
             Refused: it was answered with an error.

@@ -33,7 +33,7 @@ class Schema:
         self._validators: dict[str, Draft202012Validator] = {}
 
     def definition(self, method: str, ending: str) -> str | None:
-        """Give the definition of a method's `Request`, `Response` or `Notification`; None if it has none."""
+        """Return the definition of a method's `Request`, `Response` or `Notification`, or None."""
         for name, one in self._defs.items():
             if one.get("x-method") == method and name.endswith(ending):
                 return name
@@ -50,7 +50,7 @@ class Schema:
 
 @cache
 def schema(version: str) -> Schema:
-    """Give a version's schema, read once."""
+    """Return a version's schema, read once."""
     return Schema(version)
 
 

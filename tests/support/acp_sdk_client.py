@@ -35,7 +35,7 @@ REQUESTS: dict[str, tuple[type[Any], str]] = {
 
 
 def dumped(model: Any) -> Any:
-    """Give what the SDK read, as JSON."""
+    """Return what the SDK read, as JSON."""
     return model.model_dump(mode="json", by_alias=True, exclude_none=True) if model else model
 
 

@@ -76,7 +76,7 @@ async def step(proxy: Running, task: str = "rename foo") -> str | None:
 
 
 async def mode(proxy: Running) -> str:
-    """Give the mode of session `s`."""
+    """Return the mode of session `s`."""
     return str((await proxy.control("GET", "/sessions/s")).json()["mode"])
 
 
@@ -91,6 +91,6 @@ async def until(proxy: Running, holds: Callable[[], Awaitable[Any]]) -> None:
 
 
 async def questions(proxy: Running) -> list[Any]:
-    """Give what a person could answer now."""
+    """Return what a person could answer now."""
     found: list[Any] = (await proxy.control("GET", "/approvals")).json()["approvals"]
     return found

@@ -49,13 +49,13 @@ PROTO = "__proto__"
 
 
 def function(name: str = "read", arguments: Any = "{}", **more: Any) -> Json:
-    """Give a call of this API."""
+    """Return a call of this API."""
     body = {"name": name, "arguments": arguments, **more}
     return {"index": 0, "id": "call_000000001", "type": "function", "function": body}
 
 
 def custom(name: str = "fetch", text: str = "ls", **more: Any) -> Json:
-    """Give a call with free text."""
+    """Return a call with free text."""
     body = {"name": name, "input": text, **more}
     return {"index": 0, "id": "call_000000001", "type": "custom", "custom": body}
 

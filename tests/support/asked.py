@@ -20,49 +20,49 @@ LEAVE = Exit((ExitOption("Go", ModeId("default")),))
 
 
 def rules(*tools: Any, **more: Any) -> Policy:
-    """Give a plan mode that allows these tools."""
+    """Return a plan mode that allows these tools."""
     return policy(mode("plan", *tools, **more))
 
 
 def leaving(*tools: Any, **more: Any) -> Policy:
-    """Give one that has an exit."""
+    """Return one that has an exit."""
     return rules(*tools, exit=LEAVE, **more)
 
 
 def function(name: str, **more: Any) -> dict[str, Any]:
-    """Give a function's definition."""
+    """Return a function's definition."""
     parameters = {"type": "object", "properties": {}}
     return {"type": "function", "name": name, "parameters": parameters, "strict": False, **more}
 
 
 def custom(name: str) -> dict[str, Any]:
-    """Give a freeform tool's definition."""
+    """Return a freeform tool's definition."""
     grammar = {"type": "grammar", "syntax": "lark", "definition": "start: /.+/"}
     return {"type": "custom", "name": name, "description": "d", "format": grammar}
 
 
 def namespace(name: str, *tools: Any, **more: Any) -> dict[str, Any]:
-    """Give a namespace with these tools."""
+    """Return a namespace with these tools."""
     made = [function(tool) if isinstance(tool, str) else tool for tool in tools]
     return {"type": "namespace", "name": name, "description": "d", "tools": made, **more}
 
 
 def server(label: str, *tools: str, **more: Any) -> dict[str, Any]:
-    """Give a remote MCP server, of which only these tools may be called if there are any."""
+    """Return a remote MCP server, of which only these tools may be called if there are any."""
     listed = {"allowed_tools": list(tools)} if tools else {}
     url = f"https://{label}.example"
     return {"type": "mcp", "server_label": label, "server_url": url, **listed, **more}
 
 
 def request(*tools: Any, **more: Any) -> dict[str, Any]:
-    """Give a request that declares these tools."""
+    """Return a request that declares these tools."""
     made = [function(tool) if isinstance(tool, str) else tool for tool in tools]
     body: dict[str, Any] = {"model": "m", "input": [USER], "store": False}
     return {**body, **({"tools": made} if made else {}), **more}
 
 
 def assembled(body: bytes | dict[str, Any], rules_: Policy = POLICY) -> Assembled:
-    """Give what the model gets to see of a request in plan mode."""
+    """Return what the model gets to see of a request in plan mode."""
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     in_force = Session(rules=rules_).in_force()
     read = ResponsesRequest(raw)
@@ -70,12 +70,12 @@ def assembled(body: bytes | dict[str, Any], rules_: Policy = POLICY) -> Assemble
 
 
 def sent(body: bytes | dict[str, Any], rules_: Policy = POLICY) -> Any:
-    """Give it decoded."""
+    """Return it decoded."""
     return json.loads(assembled(body, rules_).body)
 
 
 def refused(body: bytes | dict[str, Any], rules_: Policy = POLICY) -> str:
-    """Give why a request is refused."""
+    """Return why a request is refused."""
     try:
         assembled(body, rules_)
     except BadRequest as error:

@@ -35,7 +35,7 @@ class Built:
 
 
 def lines(body: bytes) -> Iterator[str]:
-    """Give the data lines of a stream up to its end, as a client that goes line by line does."""
+    """Yield the data lines of a stream up to its end, as a client that goes line by line does."""
     text = body.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
     for line in text.split("\n"):
         if line.startswith("data:"):
@@ -46,7 +46,7 @@ def lines(body: bytes) -> Iterator[str]:
 
 
 def pieces(body: bytes) -> Iterator[tuple[Any, int, str, dict[str, Any]]]:
-    """Give each piece of a call: its choice, its place in the list, `tool` or `legacy`, and itself."""
+    """Yield each piece of a call: its choice, its place in the list, `tool` or `legacy`, and itself."""
     for data in lines(body):
         try:
             value = json.loads(data)

@@ -76,7 +76,7 @@ class Sight:
         return cls(int(status), tuple(lines), body, ended)
 
     def header(self, name: str) -> list[bytes]:
-        """Give the values under a name."""
+        """Return the values under a name."""
         return [value for key, value in self.headers if key == name.encode()]
 
     @property
@@ -107,7 +107,7 @@ def _unchunked(data: bytes) -> tuple[bytes, bool]:
 
 
 def asked(speech: Speech) -> bytes:
-    """Give an agent's first request."""
+    """Return an agent's first request."""
     history = [speech.api.user("rename foo")]
     body = speech.api.request(history, ["read", "grep", "write"], streamed=speech.streamed)
     return json.dumps(body).encode()
@@ -120,7 +120,7 @@ async def ask(proxy: Running, speech: Speech, session: str) -> Sight:
 
 
 def heard(speech: Speech, sight: Sight) -> Heard:
-    """Give what a strict client of the API makes of an answer; an error's shape is checked too."""
+    """Return what a strict client of the API makes of an answer; an error's shape is checked too."""
     if sight.status < 400:
         return speech.api.heard(sight.body, streamed=speech.streamed)
     body = sight.json
@@ -151,18 +151,18 @@ def told(speech: Speech, sight: Sight, *, status: int = 502) -> str:
 
 
 def said(speech: Speech, request: bytes, turn: Turn) -> bytes:
-    """Give the body with which a model says this."""
+    """Return the body with which a model says this."""
     done = render(Answer(turn), speech.api.script.read(request), speech.api.script)
     return b"".join(done.pieces)
 
 
 def kind(speech: Speech) -> tuple[str, str]:
-    """Give the line that says what a body is."""
+    """Return the line that says what a body is."""
     return "Content-Type", "text/event-stream" if speech.streamed else "application/json"
 
 
 def begun(speech: Speech, body: bytes) -> bytes:
-    """Give a body up to the midst of its first call: where its secret was said, and it is not complete."""
+    """Return a body up to the midst of its first call: where its secret was said, and it is not complete."""
     at = body.index(SECRET[:3].encode())
     end = body.index(b"\n\n", at) + 2 if speech.streamed else at + 2
     assert end < len(body)
@@ -180,7 +180,7 @@ class World:
     http: httpx.AsyncClient
 
     async def session(self, mode: str = "default") -> str:
-        """Give a session that was not used before, in a mode."""
+        """Return a session that was not used before, in a mode."""
         name = next(self.sessions)
         if mode != "default":
             # By one client for all: to make one takes longer than to ask it.

@@ -102,7 +102,7 @@ class Rules:
     """How long after an acknowledgement an answer that was under way may go on as it was."""
 
     def allow(self, modes: Iterable[str], tool: str) -> bool:
-        """Tell whether one of these modes allows a tool."""
+        """Return whether one of these modes allows a tool."""
         return any(mode not in self.tools or tool in self.tools[mode] for mode in modes)
 
 
@@ -204,17 +204,17 @@ def _of(session: Session, kind: str) -> list[Logged]:
 
 
 def _sets(session: Session) -> list[tuple[Seq, str]]:
-    """Give where which mode was set."""
+    """Return where which mode was set."""
     return [(event.seq, event.data["mode"]) for event in _of(session, "mode/set")]
 
 
 def _mode_at(session: Session, rules: Rules, seq: Seq) -> str:
-    """Give the mode in force at a place of the log."""
+    """Return the mode in force at a place of the log."""
     return next((mode for at, mode in reversed(_sets(session)) if at <= seq), rules.initial)
 
 
 def _acknowledged(session: Session, moment: Seconds) -> Seq:
-    """Give how far the log was known to reach at a moment, by what had been acknowledged."""
+    """Return how far the log was known to reach at a moment, by what had been acknowledged."""
     flips = [one.seq for one in session.flips if one.ended is not None and one.ended <= moment]
     answers = {
         one.approval for one in session.settled if one.ended is not None and one.ended <= moment
@@ -225,7 +225,7 @@ def _acknowledged(session: Session, moment: Seconds) -> Seq:
 
 
 def _possible(session: Session, rules: Rules, seen: Seq, until: Seconds) -> set[str]:
-    """Give the modes that can have been in force from a place of the log to a moment."""
+    """Return the modes that can have been in force from a place of the log to a moment."""
     modes = {_mode_at(session, rules, seen)}
     for seq, mode in _sets(session):
         if seq > seen:
@@ -236,7 +236,7 @@ def _possible(session: Session, rules: Rules, seen: Seq, until: Seconds) -> set[
 
 
 def _asked_at(session: Session, rules: Rules, seq: Seq, mode: str) -> Seconds | None:
-    """Give the first moment at which somebody asked for a mode that was set; None if nobody did."""
+    """Return the first moment at which somebody asked for a mode that was set; None if nobody did."""
     event = session.log[seq - 1] if seq <= len(session.log) else None
     if event is not None and event.by == "policy":
         return float("-inf") if mode == rules.initial else None

@@ -16,88 +16,88 @@ WRITE = json.dumps({"path": SECRET})
 
 
 def session(rules: Policy = POLICY) -> Session:
-    """Give a session in plan mode whose agent speaks this API."""
+    """Return a session in plan mode whose agent speaks this API."""
     return Session(rules=rules, dialect=MessagesDialect())
 
 
 def event(kind: str, *, name: str | None = "", **fields: Any) -> bytes:
-    """Give one event; `name` differs from its type, or None leaves it out."""
+    """Return one event; `name` differs from its type, or None leaves it out."""
     head = b"" if name is None else b"event: %b\n" % (name or kind).encode()
     return head + b"data: " + json.dumps({"type": kind, **fields}).encode() + b"\n\n"
 
 
 def message(**more: Any) -> dict[str, Any]:
-    """Give a message's outside."""
+    """Return a message's outside."""
     head = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": []}
     usage = {"input_tokens": 7, "output_tokens": 1}
     return {**head, "stop_reason": None, "stop_sequence": None, "usage": usage, **more}
 
 
 def begin(**more: Any) -> bytes:
-    """Give the first event."""
+    """Return the first event."""
     return event("message_start", message=message(**more))
 
 
 def start(at: Any, block: dict[str, Any]) -> bytes:
-    """Give the beginning of a block."""
+    """Return the beginning of a block."""
     return event("content_block_start", index=at, content_block=block)
 
 
 def delta(at: Any, kind: str, **fields: Any) -> bytes:
-    """Give a piece of a block."""
+    """Return a piece of a block."""
     return event("content_block_delta", index=at, delta={"type": kind, **fields})
 
 
 def stop(at: Any) -> bytes:
-    """Give the end of a block."""
+    """Return the end of a block."""
     return event("content_block_stop", index=at)
 
 
 def text(at: int, *pieces: str) -> bytes:
-    """Give a block of text."""
+    """Return a block of text."""
     said = b"".join(delta(at, "text_delta", text=piece) for piece in pieces)
     return start(at, {"type": "text", "text": ""}) + said + stop(at)
 
 
 def thinking(at: int, said: str, signature: str = "signed-1") -> bytes:
-    """Give a block of thinking; without a signature none is sent."""
+    """Return a block of thinking; without a signature none is sent."""
     signed = delta(at, "signature_delta", signature=signature) if signature else b""
     block = {"type": "thinking", "thinking": "", "signature": ""}
     return start(at, block) + delta(at, "thinking_delta", thinking=said) + signed + stop(at)
 
 
 def use(at: int, name: Any, *pieces: str, id_: Any = None, **more: Any) -> bytes:
-    """Give a call."""
+    """Return a call."""
     block = {"type": "tool_use", "id": id_ or f"toolu_0000_{at}", "name": name, "input": {}, **more}
     said = b"".join(delta(at, "input_json_delta", partial_json=one) for one in pieces or ("{}",))
     return start(at, block) + said + stop(at)
 
 
 def end(reason: str | None = "tool_use", *, tokens: int = 5) -> bytes:
-    """Give why an answer ended, and its end."""
+    """Return why an answer ended, and its end."""
     why = {"stop_reason": reason, "stop_sequence": None}
     finish = event("message_delta", delta=why, usage={"output_tokens": tokens})
     return (finish if reason else b"") + event("message_stop")
 
 
 def stream(*frames: bytes, reason: str | None = "tool_use", **more: Any) -> bytes:
-    """Give a whole stream."""
+    """Return a whole stream."""
     return begin(**more) + b"".join(frames) + end(reason)
 
 
 def said(words: str = "ok") -> bytes:
-    """Give a stream that is only text."""
+    """Return a stream that is only text."""
     return stream(text(0, words), reason="end_turn")
 
 
 def whole(*blocks: dict[str, Any], reason: str | None = "tool_use", **more: Any) -> Reply:
-    """Give an answer that is one body."""
+    """Return an answer that is one body."""
     value = message(content=list(blocks), stop_reason=reason, **more)
     return Reply(json.dumps(value).encode(), list(JSON))
 
 
 def call(name: Any, input_: Any = None, id_: str = "toolu_0000_0", **more: Any) -> dict[str, Any]:
-    """Give a call as a whole message holds it."""
+    """Return a call as a whole message holds it."""
     return {"type": "tool_use", "id": id_, "name": name, "input": input_ or {}, **more}
 
 
@@ -105,13 +105,13 @@ def call(name: Any, input_: Any = None, id_: str = "toolu_0000_0", **more: Any) 
 
 
 def result(id_: str = "toolu_read_1", content: str = "ok", **more: Any) -> dict[str, Any]:
-    """Give a tool's result."""
+    """Return a tool's result."""
     block = {"type": "tool_result", "tool_use_id": id_, "content": content, **more}
     return {"role": "user", "content": [block]}
 
 
 def shape(messages: list[dict[str, Any]]) -> list[str]:
-    """Give a history in short: roles, and what their blocks are."""
+    """Return a history in short: roles, and what their blocks are."""
     found = []
     for message in messages:
         blocks = message["content"]
@@ -151,7 +151,7 @@ class Built:
 
 
 def events(body: bytes, *, named: bool) -> Iterator[dict[str, Any]]:
-    """Give the events of a stream up to its end; `named` as a client that goes by `event:`."""
+    """Yield the events of a stream up to its end; `named` as a client that goes by `event:`."""
     for frame in body.decode("utf-8", "replace").split("\n\n"):
         lines = dict(line.split(":", 1) for line in frame.split("\n") if ":" in line)
         name = lines.get("event", "").strip()

@@ -29,19 +29,19 @@ MARK = {"cache_control": {"type": "ephemeral"}}
 
 
 def tool(name: str, **more: Any) -> dict[str, Any]:
-    """Give a tool definition."""
+    """Return a tool definition."""
     return {"name": name, "input_schema": {"type": "object"}, **more}
 
 
 def request(*tools: Any, **more: Any) -> dict[str, Any]:
-    """Give a request; tools are definitions, or names of plain ones."""
+    """Return a request; tools are definitions, or names of plain ones."""
     listed = [tool(one) if isinstance(one, str) else one for one in tools]
     declared = {"tools": listed} if listed else {}
     return {"model": "m", "max_tokens": 9, "messages": [USER], **declared, **more}
 
 
 def rules(*tools: str | Rule, leave: bool = False, section: str = SECTION) -> Policy:
-    """Give a policy with these tools in plan mode, and with an exit if asked for."""
+    """Return a policy with these tools in plan mode, and with an exit if asked for."""
     way = Exit((ExitOption("Approve", DEFAULT_MODE),)) if leave else None
     return policy(mode("plan", *tools, section=section, exit=way))
 
@@ -51,7 +51,7 @@ LEAVE = rules("read", "grep", leave=True)
 
 
 def assembled(body: bytes | dict[str, Any], policy_: Policy = READ) -> Assembled:
-    """Give what the model is sent in plan mode."""
+    """Return what the model is sent in plan mode."""
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     read = MessagesRequest(raw)
     in_force = Session(rules=policy_).in_force()
@@ -59,17 +59,17 @@ def assembled(body: bytes | dict[str, Any], policy_: Policy = READ) -> Assembled
 
 
 def sent(body: bytes | dict[str, Any], policy_: Policy = READ) -> Any:
-    """Give the same, decoded."""
+    """Return the same, decoded."""
     return json.loads(assembled(body, policy_).body)
 
 
 def names(body: dict[str, Any]) -> list[Any]:
-    """Give the names, or else the types, of the tools of a decoded request."""
+    """Return the names, or else the types, of the tools of a decoded request."""
     return [one.get("name", one.get("type")) for one in body.get("tools", ())]
 
 
 def refused(body: bytes | dict[str, Any], policy_: Policy = READ) -> str:
-    """Give the message with which a request is refused."""
+    """Return the message with which a request is refused."""
     with pytest.raises(BadRequest) as error:
         assembled(body, policy_)
     return str(error.value)

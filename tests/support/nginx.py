@@ -46,7 +46,7 @@ class Front:
         return (self.folder / "error.log").read_text(encoding="utf-8")
 
     def statuses(self) -> list[int]:
-        """Give what it answered, request by request."""
+        """Return what it answered, request by request."""
         log = (self.folder / "access.log").read_text(encoding="utf-8")
         return [int(found) for found in re.findall(r'" (\d{3}) ', log)]
 

@@ -124,22 +124,22 @@ Cut = Callable[[bytes], Iterable[bytes]]
 
 
 def whole(body: bytes) -> Iterable[bytes]:
-    """Give a body in one piece."""
+    """Return a body in one piece."""
     return [body] if body else []
 
 
 def bytewise(body: bytes) -> Iterable[bytes]:
-    """Give a body byte by byte."""
+    """Return a body byte by byte."""
     return (body[i : i + 1] for i in range(len(body)))
 
 
 def pieces_of(size: int) -> Cut:
-    """Give a body in pieces of so many bytes."""
+    """Return a body in pieces of so many bytes."""
     return lambda body: (body[i : i + size] for i in range(0, len(body), size))
 
 
 def cut_at(*places: int) -> Cut:
-    """Give a body in pieces that end at these places."""
+    """Return a body in pieces that end at these places."""
 
     def cut(body: bytes) -> Iterable[bytes]:
         ends = [0, *sorted(p for p in places if 0 < p < len(body)), len(body)]
@@ -220,7 +220,7 @@ class Session:
         return StepId(f"{self._steps:020x}")
 
     def in_force(self) -> ModesInForce:
-        """Give what the session stands under."""
+        """Return what the session stands under."""
         return stand(self.policy, [(SessionId("s"), self.state)])
 
     def overtaken(
@@ -409,31 +409,31 @@ class _Run:
 
 
 def chunk(delta: dict[str, Any] | None, finish: str | None = None, index: int = 0) -> bytes:
-    """Give one frame."""
+    """Return one frame."""
     choice = {"index": index, "delta": delta or {}, "finish_reason": finish}
     return frame({"choices": [choice]})
 
 
 def frame(value: dict[str, Any], n: int = 1) -> bytes:
-    """Give one frame of any chunk."""
+    """Return one frame of any chunk."""
     head = {"id": f"chatcmpl-{n}", "object": "chat.completion.chunk", "created": 1, "model": "m"}
     return b"data: " + json.dumps({**head, **value}).encode() + b"\n\n"
 
 
 def text(said: str) -> bytes:
-    """Give a frame of text."""
+    """Return a frame of text."""
     return chunk({"content": said})
 
 
 def call(name: str, arguments: str = "{}", *, at: int = 0, id_: str | None = None) -> bytes:
-    """Give a frame that is a whole call."""
+    """Return a frame that is a whole call."""
     function = {"name": name, "arguments": arguments}
     one = {"index": at, "id": id_ or f"c{at}", "type": "function", "function": function}
     return chunk({"tool_calls": [one]})
 
 
 def piece(**fields: Any) -> bytes:
-    """Give a frame with one piece of a call."""
+    """Return a frame with one piece of a call."""
     return chunk({"tool_calls": [fields]})
 
 
@@ -444,18 +444,18 @@ USAGE = frame(
 
 
 def stream(*frames: bytes, finish: str | None = "tool_calls", done: bool = True) -> bytes:
-    """Give a whole stream of frames, with its finish and end."""
+    """Return a whole stream of frames, with its finish and end."""
     end = chunk(None, finish) if finish else b""
     return b"".join(frames) + end + (DONE if done else b"")
 
 
 def said(words: str = "ok") -> bytes:
-    """Give a stream that is only text."""
+    """Return a stream that is only text."""
     return stream(text(words), finish="stop")
 
 
 def answer(message: dict[str, Any], finish: str = "tool_calls", **more: Any) -> Reply:
-    """Give a whole answer of one choice."""
+    """Return a whole answer of one choice."""
     body = {"role": "assistant", "content": None, **message}
     choice = {"index": 0, "message": body, "finish_reason": finish}
     value = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "choices": [choice]}
@@ -463,18 +463,18 @@ def answer(message: dict[str, Any], finish: str = "tool_calls", **more: Any) -> 
 
 
 def tool_call(name: str, arguments: str = "{}", id_: str = "c0") -> dict[str, Any]:
-    """Give a call as a whole message holds it."""
+    """Return a call as a whole message holds it."""
     return {"id": id_, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def tool(name: str) -> dict[str, Any]:
-    """Give a tool definition."""
+    """Return a tool definition."""
     parameters = {"type": "object", "properties": {}}
     return {"type": "function", "function": {"name": name, "parameters": parameters}}
 
 
 def request(*tools: str, messages: list[Any] | None = None, **more: Any) -> dict[str, Any]:
-    """Give a request that declares these tools."""
+    """Return a request that declares these tools."""
     said_ = messages or [{"role": "user", "content": "rename foo"}]
     body: dict[str, Any] = {"model": "m", "messages": said_, **more}
     if tools:
@@ -508,7 +508,7 @@ def read_stream(body: bytes) -> dict[int, dict[str, Any]]:
 
 
 def frames(body: bytes) -> list[dict[str, Any]]:
-    """Give the JSON of every frame of a stream."""
+    """Return the JSON of every frame of a stream."""
     lines = body.replace(b"\r\n", b"\n").split(b"\n")
     data = [line.removeprefix(b"data:").strip() for line in lines if line.startswith(b"data:")]
     return [json.loads(one) for one in data if one and one != b"[DONE]"]

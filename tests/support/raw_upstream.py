@@ -154,7 +154,7 @@ class _Connection:
         return await self.take(self.data.index(mark) + len(mark))
 
     async def take_body(self, request: Received) -> tuple[bytes, bytes]:
-        """Give the body with its framing and without."""
+        """Return the body with its framing and without."""
         if request.header("transfer-encoding"):
             return await self._take_chunks()
         lengths = request.header("content-length")

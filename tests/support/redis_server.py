@@ -23,14 +23,14 @@ ACL = Path(__file__).parents[2] / "deploy" / "redis" / "users.acl"
 
 
 def acl() -> str:
-    """Give the shipped users, with the password of the tests, and one who may do everything."""
+    """Return the shipped users, with the password of the tests, and one who may do everything."""
     rules = ACL.read_text(encoding="utf-8")
     rules = re.sub(r"#[0-9a-f]{64}", f"#{hashlib.sha256(PASSWORD.encode()).hexdigest()}", rules)
     return rules.replace("user default off", "user default on nopass ~* &* +@all")
 
 
 def free_port() -> int:
-    """Give a port of loopback that nobody listens on."""
+    """Return a port of loopback that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

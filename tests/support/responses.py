@@ -22,23 +22,23 @@ EVENTS = {
 
 
 def session(mode: str = "plan", rules: Policy = POLICY) -> Session:
-    """Give a session that speaks this API."""
+    """Return a session that speaks this API."""
     return Session(mode, rules, ResponsesDialect())
 
 
 def tool(name: str) -> Json:
-    """Give a tool definition."""
+    """Return a tool definition."""
     return {"type": "function", "name": name, "parameters": {"type": "object"}}
 
 
 def request(*tools: str, history: Sequence[Json] | str = "hi", **more: Any) -> Json:
-    """Give a request that declares these tools."""
+    """Return a request that declares these tools."""
     body: Json = {"model": "m", "input": history, "store": False, **more}
     return body | ({"tools": [tool(name) for name in tools]} if tools else {})
 
 
 def message(text: str, name: str = "msg_1") -> Json:
-    """Give a message of the assistant."""
+    """Return a message of the assistant."""
     part = {"type": "output_text", "text": text, "annotations": []}
     return {
         "type": "message",
@@ -50,38 +50,38 @@ def message(text: str, name: str = "msg_1") -> Json:
 
 
 def call(name: str, arguments: str = "{}", at: int = 1, **more: Any) -> Json:
-    """Give a call."""
+    """Return a call."""
     ids = {"id": f"fc_{at}", "call_id": f"call_of_this_answer_{at}", "status": "completed"}
     return {"type": "function_call", **ids, "name": name, "arguments": arguments, **more}
 
 
 def custom(name: str, text: str = "", at: int = 1) -> Json:
-    """Give a call of a tool that takes free text."""
+    """Return a call of a tool that takes free text."""
     ids = {"id": f"ctc_{at}", "call_id": f"call_of_this_answer_{at}", "status": "completed"}
     return {"type": "custom_tool_call", **ids, "name": name, "input": text}
 
 
 def reasoning(text: str = "hm", name: str = "rs_1", *, sealed: bool = True) -> Json:
-    """Give reasoning."""
+    """Return reasoning."""
     item: Json = {"type": "reasoning", "id": name}
     item["summary"] = [{"type": "summary_text", "text": text}]
     return item | ({"encrypted_content": f"sealed {name}"} if sealed else {})
 
 
 def response(items: Sequence[Json], status: str = "completed", n: int = 1, **more: Any) -> Json:
-    """Give a whole response."""
+    """Return a whole response."""
     usage = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
     value: Json = {"id": f"resp_{n}", "object": "response", "created_at": n, "status": status}
     return {**value, "model": "m", "output": list(items), "usage": usage, **more}
 
 
 def whole(*items: Json, **more: Any) -> Reply:
-    """Give a response as a body."""
+    """Return a response as a body."""
     return Reply(json.dumps(response(items, **more)).encode(), list(JSON))
 
 
 def begin(n: int = 1) -> Json:
-    """Give the first event."""
+    """Return the first event."""
     value = response((), "in_progress", n) | {"usage": None}
     return {"type": "response.created", "response": value}
 
@@ -100,7 +100,7 @@ def done(item: Json, at: int) -> Json:
 
 
 def inside(item: Json, at: int) -> list[Json]:
-    """Give what comes between an item's begin and its end."""
+    """Return what comes between an item's begin and its end."""
     place: Json = {"item_id": item.get("id"), "output_index": at}
     kind = item["type"]
     if kind == "message":
@@ -123,17 +123,17 @@ def inside(item: Json, at: int) -> list[Json]:
 
 
 def item_events(item: Json, at: int) -> list[Json]:
-    """Give all events of an item."""
+    """Return all events of an item."""
     return [added(item, at), *inside(item, at), done(item, at)]
 
 
 def end(items: Sequence[Json], status: str = "completed", n: int = 1, **more: Any) -> Json:
-    """Give the last event."""
+    """Return the last event."""
     return {"type": f"response.{status}", "response": response(items, status, n, **more)}
 
 
 def events(*items: Json, n: int = 1, status: str = "completed", **more: Any) -> list[Json]:
-    """Give all events of an answer."""
+    """Return all events of an answer."""
     inner = [event for at, item in enumerate(items) for event in item_events(item, at)]
     return [begin(n), *inner, end(items, status, n, **more)]
 
@@ -148,27 +148,27 @@ def frame(event: Json, number: int | None = None) -> bytes:
 
 
 def stream(found: Iterable[Json]) -> bytes:
-    """Give a stream of these events, numbered."""
+    """Return a stream of these events, numbered."""
     return b"".join(frame(event, number) for number, event in enumerate(found))
 
 
 def answer(*items: Json, **more: Any) -> bytes:
-    """Give a streamed answer of these items."""
+    """Return a streamed answer of these items."""
     return stream(events(*items, **more))
 
 
 def read(body: bytes) -> list[Json]:
-    """Give the events of a stream."""
+    """Return the events of a stream."""
     return [json.loads(line[6:]) for line in body.split(b"\n") if line.startswith(b"data: {")]
 
 
 def kinds(body: bytes) -> list[str]:
-    """Give the types of a stream's events, without `response.`."""
+    """Return the types of a stream's events, without `response.`."""
     return [event["type"].removeprefix("response.") for event in read(body)]
 
 
 def last(body: bytes) -> Json:
-    """Give the response at the end of a stream, or the error there."""
+    """Return the response at the end of a stream, or the error there."""
     event = read(body)[-1]
     found: Json = event.get("response", event)
     return found

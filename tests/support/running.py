@@ -49,7 +49,7 @@ class Running:
         return int(self.url.rsplit(":", 1)[1])
 
     def base(self, session: str = "s") -> str:
-        """Give the base URL of a session's agent."""
+        """Return the base URL of a session's agent."""
         return f"{self.url}/s/{session}/v1"
 
     async def control(self, method: str, path: str, **more: Any) -> httpx.Response:
@@ -66,7 +66,7 @@ class Running:
         assert answer.status_code == 200, answer.text
 
     async def events(self, session: str = "s") -> list[dict[str, Any]]:
-        """Give a session's log."""
+        """Return a session's log."""
         answer = await self.control("GET", f"/sessions/{session}/events")
         if answer.status_code == 404:
             return []
@@ -75,7 +75,7 @@ class Running:
 
 
 def client() -> httpx.AsyncClient:
-    """Give a client that leaves the environment's proxies alone."""
+    """Return a client that leaves the environment's proxies alone."""
     return httpx.AsyncClient(trust_env=False, timeout=20)
 
 
@@ -181,7 +181,7 @@ async def exchange(port: int, request: bytes) -> bytes:
 
 
 def post(path: str, body: bytes, *lines: str) -> bytes:
-    """Give a raw POST that closes the connection behind it."""
+    """Return a raw POST that closes the connection behind it."""
     head = [f"POST {path} HTTP/1.1", "Host: proxy", "Connection: close", *lines]
     head.append(f"Content-Length: {len(body)}")
     return ("\r\n".join(head) + "\r\n\r\n").encode("latin-1") + body

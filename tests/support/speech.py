@@ -74,19 +74,19 @@ class Api(Protocol):
     script: ScriptDialect
 
     def dialect(self) -> Dialect:
-        """Give the dialect under test."""
+        """Return the dialect under test."""
         ...
 
     def request(self, history: History, tools: Sequence[str], *, streamed: bool) -> Json:
-        """Give a request, with this system text: `SYSTEM`."""
+        """Return a request, with this system text: `SYSTEM`."""
         ...
 
     def user(self, text: str) -> Json:
-        """Give a user's message."""
+        """Return a user's message."""
         ...
 
     def results(self, results: Sequence[tuple[Called, str]]) -> History:
-        """Give the results of calls as they go into the history."""
+        """Return the results of calls as they go into the history."""
         ...
 
     def heard(self, body: bytes, *, streamed: bool) -> Heard:
@@ -98,11 +98,11 @@ class Api(Protocol):
         ...
 
     def tools(self, request: Json) -> list[str]:
-        """Give the names of the tools that a request declares."""
+        """Return the names of the tools that a request declares."""
         ...
 
     def without_reasoning(self, kept: Sequence[Json]) -> History:
-        """Give an answer as agents keep it that send no reasoning back."""
+        """Return an answer as agents keep it that send no reasoning back."""
         ...
 
 
@@ -125,7 +125,7 @@ class Speech:
         return f"{self.name}-{'streamed' if self.streamed else 'whole'}"
 
     def reply(self, say: Say, asked: bytes) -> Reply:
-        """Give the upstream's answer to what it was asked."""
+        """Return the upstream's answer to what it was asked."""
         if isinstance(say, Reply):
             return say
         answer = say if isinstance(say, Answer) else Answer(say)
@@ -144,7 +144,7 @@ class Speech:
         return self.api.told(json.loads(got.requests[hop]))
 
     def tools(self, got: Got, hop: int = -1) -> list[str]:
-        """Give the tools that the model was shown in a hop."""
+        """Return the tools that the model was shown in a hop."""
         return self.api.tools(json.loads(got.requests[hop]))
 
 
@@ -190,11 +190,11 @@ class Agent:
         self.history.append(self.speech.api.user(text))
 
     def told(self, hop: int = -1) -> list[Entry]:
-        """Give what the model was told in a hop of the last step."""
+        """Return what the model was told in a hop of the last step."""
         return self.speech.told(self.got, hop)
 
     def shown(self, hop: int = -1) -> list[str]:
-        """Give the tools that the model was shown in a hop of the last step."""
+        """Return the tools that the model was shown in a hop of the last step."""
         return self.speech.tools(self.got, hop)
 
 
@@ -206,7 +206,7 @@ def error_of(body: Any) -> str:
 
 
 def data_frames(body: bytes) -> Iterable[tuple[str, str]]:
-    """Give the name and data of each whole event of a stream; comments are passed over."""
+    """Yield the name and data of each whole event of a stream; comments are passed over."""
     *blocks, rest = body.decode().split("\n\n")
     assert not rest, "the stream ends within a frame"
     for block in blocks:
@@ -221,7 +221,7 @@ def data_frames(body: bytes) -> Iterable[tuple[str, str]]:
 
 
 def named_events(body: bytes) -> list[Json]:
-    """Give the events of a stream in which each is named by its type."""
+    """Return the events of a stream in which each is named by its type."""
     events = []
     for name, data in data_frames(body):
         event = json.loads(data)

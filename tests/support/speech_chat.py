@@ -30,11 +30,11 @@ class ChatApi:
     script = CHAT
 
     def dialect(self) -> Dialect:
-        """Give the dialect under test."""
+        """Return the dialect under test."""
         return ChatDialect()
 
     def request(self, history: History, tools: Sequence[str], *, streamed: bool) -> Json:
-        """Give a request."""
+        """Return a request."""
         body: Json = {"model": "m", "messages": [{"role": "system", "content": SYSTEM}, *history]}
         if tools:
             parameters = {"type": "object", "properties": {}}
@@ -47,11 +47,11 @@ class ChatApi:
         return body
 
     def user(self, text: str) -> Json:
-        """Give a user's message."""
+        """Return a user's message."""
         return {"role": "user", "content": text}
 
     def results(self, results: Sequence[tuple[Called, str]]) -> History:
-        """Give one message for each result."""
+        """Return one message for each result."""
         return [
             {"role": "tool", "tool_call_id": call.id, "content": text} for call, text in results
         ]
@@ -81,11 +81,11 @@ class ChatApi:
         return entries
 
     def tools(self, request: Json) -> list[str]:
-        """Give the names of the tools that a request declares."""
+        """Return the names of the tools that a request declares."""
         return [tool["function"]["name"] for tool in request.get("tools", ())]
 
     def without_reasoning(self, kept: Sequence[Json]) -> History:
-        """Give the message without the field that holds it."""
+        """Return the message without the field that holds it."""
         return [
             {key: value for key, value in message.items() if key != "reasoning_content"}
             for message in kept

@@ -26,11 +26,11 @@ class MessagesApi:
     script = MESSAGES
 
     def dialect(self) -> Dialect:
-        """Give the dialect under test."""
+        """Return the dialect under test."""
         return MessagesDialect()
 
     def request(self, history: History, tools: Sequence[str], *, streamed: bool) -> Json:
-        """Give a request."""
+        """Return a request."""
         body: Json = {"model": "m", "max_tokens": 99, "system": SYSTEM, "messages": history}
         if tools:
             schema = {"type": "object", "properties": {}}
@@ -38,11 +38,11 @@ class MessagesApi:
         return body | ({"stream": True} if streamed else {})
 
     def user(self, text: str) -> Json:
-        """Give a user's message."""
+        """Return a user's message."""
         return {"role": "user", "content": [{"type": "text", "text": text}]}
 
     def results(self, results: Sequence[tuple[Called, str]]) -> History:
-        """Give one message with all results."""
+        """Return one message with all results."""
         blocks = [
             {"type": "tool_result", "tool_use_id": call.id, "content": text}
             for call, text in results
@@ -74,11 +74,11 @@ class MessagesApi:
         return entries
 
     def tools(self, request: Json) -> list[str]:
-        """Give the names of the tools that a request declares."""
+        """Return the names of the tools that a request declares."""
         return [tool["name"] for tool in request.get("tools", ())]
 
     def without_reasoning(self, kept: Sequence[Json]) -> History:
-        """Give the message with the blocks of other kinds."""
+        """Return the message with the blocks of other kinds."""
         return [
             {**one, "content": [block for block in one["content"] if block["type"] != "thinking"]}
             for one in kept

@@ -24,11 +24,11 @@ class ResponsesApi:
     script = RESPONSES
 
     def dialect(self) -> Dialect:
-        """Give the dialect under test."""
+        """Return the dialect under test."""
         return ResponsesDialect()
 
     def request(self, history: History, tools: Sequence[str], *, streamed: bool) -> Json:
-        """Give a request."""
+        """Return a request."""
         body: Json = {"model": "m", "instructions": SYSTEM, "input": history}
         body |= {"store": False, "include": [SEALED]}
         if tools:
@@ -39,12 +39,12 @@ class ResponsesApi:
         return body | ({"stream": True} if streamed else {})
 
     def user(self, text: str) -> Json:
-        """Give a user's message."""
+        """Return a user's message."""
         content = [{"type": "input_text", "text": text}]
         return {"type": "message", "role": "user", "content": content}
 
     def results(self, results: Sequence[tuple[Called, str]]) -> History:
-        """Give one item for each result."""
+        """Return one item for each result."""
         return [
             {
                 "type": "custom_tool_call_output" if call.custom else "function_call_output",
@@ -81,11 +81,11 @@ class ResponsesApi:
         return entries
 
     def tools(self, request: Json) -> list[str]:
-        """Give the names of the tools that a request declares."""
+        """Return the names of the tools that a request declares."""
         return [tool["name"] for tool in request.get("tools", ())]
 
     def without_reasoning(self, kept: Sequence[Json]) -> History:
-        """Give the items of other kinds."""
+        """Return the items of other kinds."""
         return [item for item in kept if item["type"] != "reasoning"]
 
 

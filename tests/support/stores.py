@@ -61,7 +61,7 @@ class Writer:
         self._process.stdin.flush()
 
     def line(self) -> str:
-        """Give the next line that it writes; empty when it has ended."""
+        """Return the next line that it writes; empty when it has ended."""
         assert self._process.stdout
         return self._process.stdout.readline().strip()
 
@@ -100,7 +100,7 @@ def replica(module: str, *arguments: str) -> Iterator[Writer]:
 
 
 def key_of(session: str) -> SessionKey:
-    """Give the key of a session of the tenant `local`."""
+    """Return the key of a session of the tenant `local`."""
     return SessionKey(LOCAL, SessionId(session))
 
 

@@ -74,7 +74,7 @@ class Dial(Protocol):
 
 
 def dialling(make: Maker) -> Dial:
-    """Give what opens upstreams of one implementation and closes them again."""
+    """Return what opens upstreams of one implementation and closes them again."""
 
     @asynccontextmanager
     async def dial(base: str, /, **timeouts: float) -> AsyncIterator[Upstream]:
@@ -90,17 +90,17 @@ def dialling(make: Maker) -> Dial:
 def post(
     body: bytes | AsyncIterator[bytes] = b"{}", headers: Headers | None = None
 ) -> UpstreamRequest:
-    """Give a model request."""
+    """Return a model request."""
     return UpstreamRequest("POST", b"/v1/chat/completions", headers or [], body)
 
 
 def get(target: bytes = b"/v1/models") -> UpstreamRequest:
-    """Give a request without a body."""
+    """Return a request without a body."""
     return UpstreamRequest("GET", target, [], b"")
 
 
 async def pieces(*parts: bytes) -> AsyncIterator[bytes]:
-    """Give a body that comes in pieces."""
+    """Yield a body that comes in pieces."""
     for part in parts:
         yield part
 

@@ -11,7 +11,7 @@ PATIENCE = 60.0
 
 
 def answers(port: int) -> bool:
-    """Tell whether somebody listens on a port of loopback."""
+    """Return whether somebody listens on a port of loopback."""
     try:
         socket.create_connection(("127.0.0.1", port), timeout=1).close()
     except OSError:

@@ -93,13 +93,13 @@ def reject(client: ControlClient, approval: str, reason: str, as_json: bool) -> 
 
 
 def open_ones(client: ControlClient) -> list[dict[str, Any]]:
-    """Give what can be answered now."""
+    """Return what can be answered now."""
     found: list[dict[str, Any]] = client.get(APPROVALS)["approvals"]
     return found
 
 
 def _meant(client: ControlClient, begins: str) -> dict[str, Any]:
-    """Give the open question that a person means.
+    """Return the open question that a person means.
 
     Raises:
         click.ClickException: there is none; says how it was settled, if it is one of the last.
@@ -117,7 +117,7 @@ def _meant(client: ControlClient, begins: str) -> dict[str, Any]:
 
 
 def pick(found: list[dict[str, Any]], begins: str) -> dict[str, Any] | None:
-    """Give the question with this id, or the only one whose id begins so; None if there is none."""
+    """Return the question with this id, or the only one whose id begins so; None if there is none."""
     matches = [one for one in found if one["id"].startswith(begins)] if begins else []
     exact = [one for one in matches if one["id"] == begins]
     if len(matches) > 1 and not exact:

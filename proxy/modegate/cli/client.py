@@ -66,7 +66,7 @@ def with_proxy_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def find_token(state_dir: Path | None) -> str | None:
-    """Give the token of the environment, else the one that the proxy keeps in its state folder."""
+    """Return the token of the environment, else the one that the proxy keeps in its state folder."""
     import os
 
     from modegate.server.control.token_file import read_token
@@ -98,7 +98,7 @@ class ControlClient:
             )
 
     def __enter__(self) -> ControlClient:
-        """Give this client."""
+        """Return this client."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -106,7 +106,7 @@ class ControlClient:
         self._http.close()
 
     def get(self, path: str, **params: str | int) -> Any:
-        """Give an answer's JSON."""
+        """Return an answer's JSON."""
         with self._words_for_errors():
             return _Said(
                 _checked(self._http.get(f"/control/v1{path}", params=params)).json(), self._url
@@ -134,7 +134,7 @@ class ControlClient:
         opened: Callable[[], None] = lambda: None,
         pause: float = RETRY_S,
     ) -> Iterator[Any]:
-        """Give each event of a stream as it comes, without end: a proxy that restarts is waited for.
+        """Yield each event of a stream as it comes, without end: a proxy that restarts is waited for.
 
         Args:
             path: of the stream.
@@ -168,7 +168,7 @@ class ControlClient:
     def _stream(
         self, path: str, params: Mapping[str, str | int], opened: Callable[[], None]
     ) -> Iterator[Any]:
-        """Give the events of one connection.
+        """Yield the events of one connection.
 
         Raises:
             Lost: it has ended.
@@ -224,7 +224,7 @@ class ControlClient:
 
 
 def _without_proxy(url: str) -> dict[str, None]:
-    """Give httpx's `mounts` that lead straight to a proxy on this machine; it sets no other."""
+    """Return httpx's `mounts` that lead straight to a proxy on this machine; it sets no other."""
     import httpx
 
     from modegate.server.upstream.loopback import is_loopback

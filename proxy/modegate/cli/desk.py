@@ -173,12 +173,12 @@ class Desk:
 
 
 def _urgent(question: Question) -> bool:
-    """Tell whether a request waits for the answer, or soon goes on as if nobody were there."""
+    """Return whether a request waits for the answer, or soon goes on as if nobody were there."""
     return bool(question["status"] != "detached")
 
 
 def keys(question: Question) -> dict[str, Mapping[str, Any]]:
-    """Give what can be typed, and the option that it means."""
+    """Return what can be typed, and the option that it means."""
     ways = [way for way in question["options"] if way["kind"] != "reject"]
     names = ["y"] if len(ways) == 1 else [str(n) for n in range(1, len(ways) + 1)]
     return {**dict(zip(names, ways, strict=True)), "n": _rejection(question)}

@@ -26,12 +26,12 @@ def question_head(question: Mapping[str, Any]) -> str:
 
 
 def whole(question: Mapping[str, Any]) -> str:
-    """Give all of what a model wrote."""
+    """Return all of what a model wrote."""
     return "\n".join(_lines(question))
 
 
 def beginning(question: Mapping[str, Any]) -> str:
-    """Give the first lines of what a model wrote, and how to see the rest."""
+    """Return the first lines of what a model wrote, and how to see the rest."""
     shown: list[str] = []
     room = FIRST_CHARACTERS
     lines = list(_lines(question))
@@ -49,7 +49,7 @@ def beginning(question: Mapping[str, Any]) -> str:
 
 
 def first_words(question: Mapping[str, Any], width: int = 60) -> str:
-    """Give one short line that tells questions apart."""
+    """Return one short line that tells questions apart."""
     text = str(question["text"])[:4_000]
     words = next((line.strip("# \t\r") for line in text.split("\n") if line.strip("# \t\r")), "")
     short = words if len(words) <= width else words[: width - 1] + "…"

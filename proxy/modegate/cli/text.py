@@ -13,12 +13,12 @@ _LONGEST_LIST = 6
 
 
 def when(at: int) -> str:
-    """Give a time, milliseconds since the epoch, as people of this place read it."""
+    """Return a time, milliseconds since the epoch, as people of this place read it."""
     return datetime.fromtimestamp(at / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def event_line(event: Mapping[str, Any]) -> str:
-    """Give one event of a log as one line."""
+    """Return one event of a log as one line."""
     data = " ".join(f"{name}={_short(value)}" for name, value in event["data"].items() if value)
     return printable(
         f"{event['seq']:>5}  {when(event['at'])}  {event['type']:<20} {event['by']:<15} {data}"
@@ -36,7 +36,7 @@ def _short(value: object) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Give aligned columns; the last one is not padded."""
+    """Return aligned columns; the last one is not padded."""
     cells = [list(head), *([printable(str(cell)) for cell in row] for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
     return "\n".join(

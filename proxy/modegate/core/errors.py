@@ -226,13 +226,13 @@ class AnswerUnreadable(UpstreamFailed):
 
 
 def bare(error: ModegateError) -> ModegateError:
-    """Give an error that can be kept: without the frames it came through, and all that these hold."""
+    """Return an error that can be kept: without the frames it came through, and all that these hold."""
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)
 
 
 def error_head(error: ModegateError, body: bytes) -> list[tuple[bytes, bytes]]:
-    """Give the header lines of an answer that is only this error; `Retry-After` where a retry can help."""
+    """Return the header lines of an answer that is only this error; `Retry-After` where a retry can help."""
     head = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
@@ -243,7 +243,7 @@ def error_head(error: ModegateError, body: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def error_json(error: ModegateError, dialect: DialectName = "chat") -> bytes:
-    """Give the body that this dialect's clients expect of an error."""
+    """Return the body that this dialect's clients expect of an error."""
     return error_body(str(error), status=error.status, code=error.code, dialect=dialect)
 
 
@@ -252,7 +252,7 @@ _ANTHROPIC_KINDS = {413: "request_too_large", 504: "timeout_error"}
 
 
 def error_body(message: str, *, status: int, code: str, dialect: DialectName) -> bytes:
-    """Give the body of an error with this HTTP status, as this dialect's clients expect it.
+    """Return the body of an error with this HTTP status, as this dialect's clients expect it.
 
     chat and responses follow the OpenAI API's error object, messages the Anthropic API's.
     """

@@ -78,5 +78,5 @@ def parse_session_id(raw: str) -> SessionId:
 
 
 def fits_session_id(raw: str) -> bool:
-    """Tell whether an inferred id can be used as it is."""
+    """Return whether an inferred id can be used as it is."""
     return _SESSION_ID.match(raw) is not None

@@ -21,7 +21,7 @@ class Level(StrEnum):
     FULL = "full"
 
     def covers(self, needed: Level) -> bool:
-        """Tell whether a token of this level may do what needs the other."""
+        """Return whether a token of this level may do what needs the other."""
         order = list(Level)
         return order.index(self) >= order.index(needed)
 
@@ -54,7 +54,7 @@ class Control:
 
 
 def to_set(state: State, wanted: ModeId, *, first: ModeId = DEFAULT_MODE) -> Level:
-    """Give the level that setting a mode needs.
+    """Return the level that setting a mode needs.
 
     Args:
         state: the session as it is when the mode is set.
@@ -69,7 +69,7 @@ def to_set(state: State, wanted: ModeId, *, first: ModeId = DEFAULT_MODE) -> Lev
 
 
 def follows(state: State) -> SessionId | None:
-    """Give the parent whose mode holds a session too, until a person sets its own."""
+    """Return the parent whose mode holds a session too, until a person sets its own."""
     return state.opened.parent if state.opened and not state.set_by_person else None
 
 
@@ -82,5 +82,5 @@ def words_to_set(state: State, wanted: ModeId) -> str:
 
 
 def to_answer(kind: str) -> Level:
-    """Give the level that choosing an option of this kind needs."""
+    """Return the level that choosing an option of this kind needs."""
     return Level.TIGHTEN if kind == "reject" else Level.FULL

@@ -287,6 +287,6 @@ async def demo(folder: Path | None = None, *, yes: bool = True) -> bool:
 
 
 def _first(failed: BaseExceptionGroup[DemoFailed]) -> DemoFailed:
-    """Give the failure itself, however many task groups it came through."""
+    """Return the failure itself, however many task groups it came through."""
     one = failed.exceptions[0]
     return _first(one) if isinstance(one, BaseExceptionGroup) else one

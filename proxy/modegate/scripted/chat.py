@@ -134,7 +134,7 @@ def _deltas(turn: Turn, asked: Asked) -> Iterator[Object]:
 def _call_deltas(
     call: ScriptedCall, place: int, asked: Asked, *, legacy: bool
 ) -> tuple[Object, Callable[[str], Object]]:
-    """Give the delta that begins a call, and a function that makes one of a piece of its arguments."""
+    """Return the delta that begins a call, and a function that makes one of a piece of its arguments."""
     kind = _kind(call)
     field = "input" if call.custom else "arguments"
     if legacy:
@@ -173,7 +173,7 @@ def _finish(turn: Turn) -> str:
 
 
 def _usage(turn: Turn, asked: Asked) -> Any:
-    """Give the script's usage, else an estimate: four bytes or characters a token."""
+    """Return the script's usage, else an estimate: four bytes or characters a token."""
     if turn.usage is not None:
         return turn.usage
     prompt, answer = spent(turn, asked.size)

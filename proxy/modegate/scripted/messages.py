@@ -97,12 +97,12 @@ MESSAGES = ScriptDialect(read, whole, frames, "messages")
 
 
 def count(asked: Asked) -> Object:
-    """Give the answer of `count_tokens`: four bytes a token."""
+    """Return the answer of `count_tokens`: four bytes a token."""
     return {"input_tokens": asked.size // 4}
 
 
 def _texts(messages: list[Object]) -> Iterator[str]:
-    """Give the text of each tool result, and of what else each message says."""
+    """Yield the text of each tool result, and of what else each message says."""
     for message in messages:
         results = _tool_results(message)
         yield from results
@@ -158,7 +158,7 @@ def _usage(turn: Turn, asked: Asked) -> Object:
 
 
 def _blocks(turn: Turn, asked: Asked) -> list[tuple[int, Object]]:
-    """Give the blocks as they are in the end, with their indices; a call's input is kept as it is written."""
+    """Return the blocks as they are in the end, with their indices; a call's input is kept as written."""
     said: list[Object] = []
     if turn.reasoning:
         said.append(
@@ -177,7 +177,7 @@ def _blocks(turn: Turn, asked: Asked) -> list[tuple[int, Object]]:
 
 
 def _input(call: ScriptedCall) -> msgspec.Raw | str | Mapping[str, str]:
-    """Give a call's input: a custom call's text as the one argument, and as text what is no JSON."""
+    """Return a call's input: a custom call's text as the one argument, and as text what is no JSON."""
     if call.custom:
         return {"input": call.arguments}
     if not call.arguments:
@@ -190,7 +190,7 @@ def _input(call: ScriptedCall) -> msgspec.Raw | str | Mapping[str, str]:
 
 
 def _empty(block: Object) -> Object:
-    """Give a block as it is when it begins."""
+    """Return a block as it is when it begins."""
     empty: Object = {"thinking": "", "signature": "", "text": "", "input": {}}
     return {name: empty.get(name, value) for name, value in block.items()}
 
@@ -209,7 +209,7 @@ def _deltas(block: Object, turn: Turn) -> Iterator[Object]:
 
 
 def _json(value: Any) -> str:
-    """Give a call's input as it is streamed; of one that is empty nothing is."""
+    """Return a call's input as it is streamed; of one that is empty nothing is."""
     if isinstance(value, str):
         return value
     return msgspec.json.encode(value).decode() if value else ""

@@ -64,7 +64,7 @@ class When:
     last_result: str | None = None
 
     def holds(self, asked: Asked) -> bool:
-        """Tell whether all conditions hold."""
+        """Return whether all conditions hold."""
         return all(
             (
                 self.tools in (None, bool(asked.tools)),
@@ -183,7 +183,7 @@ class Rendered:
 
 
 def choose(script: Script, asked: Asked, given: Sequence[int]) -> int | None:
-    """Give the place of the answer to a request; `given` says how often each was given before."""
+    """Return the place of the answer to a request; `given` says how often each was given before."""
     for place, answer in enumerate(script.answers):
         used_up = answer.times is not None and given[place] >= answer.times
         if not used_up and answer.when.holds(asked):
@@ -207,12 +207,12 @@ def render(answer: Answer, asked: Asked, dialect: ScriptDialect) -> Rendered:
 
 
 def fixed(status: int, body: Any) -> Rendered:
-    """Give a JSON answer that no script holds."""
+    """Return a JSON answer that no script holds."""
     return _fixed(status, msgspec.json.encode(body))
 
 
 def failed(status: int, message: str, dialect: DialectName) -> Rendered:
-    """Give an error that no script holds, as this dialect's clients expect it."""
+    """Return an error that no script holds, as this dialect's clients expect it."""
     return _fixed(status, error_body(message, status=status, code="scripted", dialect=dialect))
 
 

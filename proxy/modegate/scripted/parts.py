@@ -32,17 +32,17 @@ def request_of(body: bytes) -> Object:
 
 
 def key_of(body: bytes) -> str:
-    """Give the hash from which an answer's ids are made."""
+    """Return the hash from which an answer's ids are made."""
     return sha256(body).hexdigest()[:12]
 
 
 def dicts(value: Any) -> list[Object]:
-    """Give the objects of a list, and none of what is no list."""
+    """Return the objects of a list, and none of what is no list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def text_of(content: Any) -> str:
-    """Give the text of a string or of content parts."""
+    """Return the text of a string or of content parts."""
     if isinstance(content, str):
         return content
     return "\n".join(str(part["text"]) for part in dicts(content) if "text" in part)
@@ -70,7 +70,7 @@ def spent(turn: Turn, size: int) -> tuple[int, int]:
 
 
 def usage_words(turn: Turn, words: dict[str, str]) -> Object | None:
-    """Give the script's usage with the names of its fields in a dialect's own words."""
+    """Return the script's usage with the names of its fields in a dialect's own words."""
     if turn.usage is None:
         return None
     return {words.get(name, name): value for name, value in turn.usage.items()}

@@ -102,7 +102,7 @@ RESPONSES = ScriptDialect(read, whole, frames, "responses")
 
 
 def _tool_names(holders: list[Object]) -> Iterator[str]:
-    """Give the names of tools: declared, in a namespace, or in an item of the input (`additional_tools`)."""
+    """Yield the names of tools: declared, in a namespace, or in an item of the input (`additional_tools`)."""
     for holder in holders:
         for tool in dicts(holder.get("tools")):
             if "tools" in tool:
@@ -180,7 +180,7 @@ def _usage(turn: Turn, asked: Asked) -> Object:
 
 
 def _items(turn: Turn, asked: Asked) -> list[Object]:
-    """Give the items as they are in the end; the last is cut where the answer is."""
+    """Return the items as they are in the end; the last is cut where the answer is."""
     items: list[Object] = []
     if turn.reasoning:
         summary = [{"type": "summary_text", "text": turn.reasoning}]
@@ -247,14 +247,14 @@ def _events(turn: Turn, asked: Asked) -> Iterator[Object]:
 
 
 def _begun(item: Object) -> Object:
-    """Give an item as it is when it is announced: with nothing in it."""
+    """Return an item as it is when it is announced: with nothing in it."""
     empty: Object = {"summary": [], "content": [], "arguments": "", "input": ""}
     begun = {name: empty.get(name, value) for name, value in item.items()}
     return {**begun, "status": "in_progress"} if "status" in item else begun
 
 
 def _inside(item: Object, turn: Turn) -> Iterator[Object]:
-    """Give the events between an item's begin and its end, without its id and place."""
+    """Yield the events between an item's begin and its end, without its id and place."""
     if item["type"] == "reasoning":
         yield from _part(
             "response.reasoning_summary_part",

@@ -75,7 +75,7 @@ class ScriptedUpstream:
         return cls(parse(path.read_bytes(), path.name))
 
     async def send(self, request: Request) -> ScriptedAnswer:
-        """Give the answer that the script has for a request, or an error that says why there is none."""
+        """Return the answer that the script has for a request, or an error that says why there is none."""
         path = request.target.partition(b"?")[0]
         return ScriptedAnswer(await self._answered(request, path), self._sleep)
 
@@ -122,7 +122,7 @@ class ScriptedAnswer:
         self._closed = False
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Give the pieces.
+        """Yield the pieces.
 
         Raises:
             UpstreamFailed: the script has it cut.

@@ -43,12 +43,12 @@ logger = logging.getLogger(__name__)
 
 
 def problem(status: int, code: str, message: str, /, **more: object) -> JSONResponse:
-    """Give an error of the control API: `{"error": {"code", "message", …}}`."""
+    """Return an error of the control API: `{"error": {"code", "message", …}}`."""
     return JSONResponse({"error": {"code": code, "message": message, **more}}, status)
 
 
 def host_name(host: str) -> str:
-    """Give the name in a Host header or a URL's authority, without its port, in lower case."""
+    """Return the name in a Host header or a URL's authority, without its port, in lower case."""
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()
     return host.partition(":")[0].rstrip(".").lower()
@@ -65,11 +65,11 @@ class Grant:
     """None: all."""
 
     def sees(self, tenant: Tenant) -> bool:
-        """Tell whether this tenant's sessions exist for the bearer."""
+        """Return whether this tenant's sessions exist for the bearer."""
         return self.tenants is None or tenant in self.tenants
 
     def may(self, level: Level, tenant: Tenant) -> bool:
-        """Tell whether the bearer may do what needs this level, for this tenant."""
+        """Return whether the bearer may do what needs this level, for this tenant."""
         return self.sees(tenant) and self.level.covers(level)
 
 
@@ -103,7 +103,7 @@ class Access:
         self._environ = environ
 
     def grant(self, token: str) -> Grant | None:
-        """Give what the bearer of this token may do now; None for a token that nobody has.
+        """Return what the bearer of this token may do now; None for a token that nobody has.
 
         Ask again for whoever stays connected: a reload of the policy can change or take away a token. Every
         token is compared, each in constant time, so that the time tells nothing.
@@ -118,7 +118,7 @@ class Access:
         return found
 
     def sent_in(self, headers: Sequence[tuple[bytes, bytes]], query: bytes) -> Grant | None:
-        """Give whose control token a model request carries, in any place for a credential; None for nobody's.
+        """Return whose control token a model request carries, in any place for a credential, if any.
 
         Args:
             headers: names in lower case.
@@ -184,7 +184,7 @@ def _digest(secret: str) -> bytes:
 
 
 def bearer(headers: Headers) -> str:
-    """Give the token of an `Authorization: Bearer` header; empty if there is none (RFC 6750)."""
+    """Return the token of an `Authorization: Bearer` header; empty if there is none (RFC 6750)."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
@@ -201,7 +201,7 @@ class Sites:
         self._own = LOOPBACK_NAMES | ({bound.lower()} - WILDCARDS)
 
     def refusal(self, headers: Headers, *, addresses: bool = False) -> JSONResponse | None:
-        """Give the 403 for a request under another name or from another site, else None.
+        """Return the 403 for a request under another name or from another site, else None.
 
         With `addresses`, each IP address is a name that will do: a page can have a name of its own lead here,
         but no address.
@@ -239,7 +239,7 @@ def _is_address(name: str) -> bool:
 
 
 def unauthorized() -> JSONResponse:
-    """Give the 401 for a request without a token that somebody has."""
+    """Return the 401 for a request without a token that somebody has."""
     answer = problem(
         401,
         "unauthorized",

@@ -216,7 +216,7 @@ class _Probes:
         return PlainTextResponse("ok\n")
 
     async def ready(self, _request: Request) -> Response:
-        """Tell whether every step can be served: the log is the right one and takes what is written.
+        """Return whether every step can be served: the log is the right one and takes what is written.
 
         A failed reload is only a warning, and so is what operators should change about the log.
         """
@@ -251,7 +251,7 @@ class _Probes:
                 return f"no answer within {PING_S:g} s", []
 
     async def metrics(self, request: Request) -> Response:
-        """Give the page that Prometheus reads, which asks for it by an address or by a name of this proxy."""
+        """Return the page that Prometheus reads, asked for by an address or by a name of this proxy."""
         refusal = self._parts.sites.refusal(request.headers, addresses=True)
         if refusal is not None:
             return refusal

@@ -11,15 +11,15 @@ class Clock(Protocol):
     """Time and ids, passed in so that tests decide them."""
 
     def now_ms(self) -> int:
-        """Give milliseconds since the epoch."""
+        """Return milliseconds since the epoch."""
         ...
 
     def monotonic(self) -> float:
-        """Give seconds for measuring durations."""
+        """Return seconds for measuring durations."""
         ...
 
     def new_id(self) -> str:
-        """Give an id that no other call will ever give."""
+        """Return an id that no other call will ever give."""
         ...
 
 
@@ -27,13 +27,13 @@ class SystemClock:
     """The machine's own clock."""
 
     def now_ms(self) -> int:
-        """Give milliseconds since the epoch."""
+        """Return milliseconds since the epoch."""
         return time.time_ns() // 1_000_000
 
     def monotonic(self) -> float:
-        """Give seconds for measuring durations."""
+        """Return seconds for measuring durations."""
         return time.monotonic()
 
     def new_id(self) -> str:
-        """Give 80 random bits in hex."""
+        """Return 80 random bits in hex."""
         return secrets.token_hex(10)

@@ -20,7 +20,7 @@ class ConsoleFormatter(logging.Formatter):
     """One line for people: time, level, logger, message; a traceback follows on lines of its own."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Give the line."""
+        """Return the line."""
         clock = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
         message = printable(record.getMessage())
         line = f"{clock} {record.levelname.lower()}: {message} [{record.name}]"
@@ -37,7 +37,7 @@ class JsonFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Give the line."""
+        """Return the line."""
         line = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),

@@ -146,7 +146,7 @@ class Metrics:
         self.registry.register(_Elsewhere(watched))
 
     def page(self) -> tuple[bytes, str]:
-        """Give the page and its content type; of several workers what they all have counted."""
+        """Return the page and its content type; of several workers what they all have counted."""
         page = generate_latest(self.registry)
         if self._shared is not None:
             page += generate_latest(self._shared)

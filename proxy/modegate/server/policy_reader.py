@@ -42,7 +42,7 @@ class Content:
     error: str = ""
 
     def digest(self) -> str:
-        """Give what differs if anything does."""
+        """Return what differs if anything does."""
         return hashlib.sha256(self.data).hexdigest() + self.error
 
     def policy(self) -> Policy:

@@ -8,14 +8,14 @@ from modegate.core.policy.problems import Problem
 
 
 def printable(text: str) -> str:
-    """Give the text with control, bidirectional and other invisible characters and line ends as escapes."""
+    """Return the text with control, bidirectional and other invisible characters and line ends as escapes."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def problem_line(path: Path, problem: Problem) -> str:
-    """Give a problem as compilers do, so that editors can jump to it: `FILE:LINE: PLACE: MESSAGE`."""
+    """Return a problem as compilers do, so that editors can jump to it: `FILE:LINE: PLACE: MESSAGE`."""
     place = f"{path}:{problem.line}" if problem.line else str(path)
     where = f"{place}: {problem.path}" if problem.path else place
     found = f" (found {problem.found})" if problem.found else ""

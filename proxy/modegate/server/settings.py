@@ -36,7 +36,7 @@ class BadSettings(ValueError):
 
 
 def default_state_dir() -> Path:
-    """Give `$XDG_STATE_HOME/modegate` (XDG Base Directory Specification), by default below `~`."""
+    """Return `$XDG_STATE_HOME/modegate` (XDG Base Directory Specification), by default below `~`."""
     base = os.environ.get("XDG_STATE_HOME", "")
     # The specification says that a relative path is to be ignored.
     home = Path(base) if os.path.isabs(base) else Path.home() / ".local" / "state"
@@ -44,14 +44,14 @@ def default_state_dir() -> Path:
 
 
 def shipped_policies() -> Path:
-    """Give the policies file that comes with modegate: in the wheel, else at the checkout's root."""
+    """Return the policies file that comes with modegate: in the wheel, else at the checkout's root."""
     package = Path(__file__).parents[1]
     packed = package / "policies.yaml"
     return packed if packed.exists() else package.parents[1] / "policies.yaml"
 
 
 def default_policies() -> Path:
-    """Give `policies.yaml` of the working directory, else the one that comes with modegate."""
+    """Return `policies.yaml` of the working directory, else the one that comes with modegate."""
     local = Path("policies.yaml")
     return local if local.exists() else shipped_policies()
 

@@ -34,7 +34,7 @@ def databases() -> Iterator[int]:
 async def store(
     request: pytest.FixtureRequest, tmp_path: Path, databases: Iterator[int]
 ) -> AsyncIterator[Store]:
-    """Give an empty store of each kind."""
+    """Yield an empty store of each kind."""
     if request.param == "embedded":
         url = f"sqlite:{tmp_path / 'state' / 'log.db'}"
     else:

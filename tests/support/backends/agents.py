@@ -56,7 +56,7 @@ class Agent(ABC):
 
     @abstractmethod
     def results(self, results: Sequence[tuple[Call, str]]) -> list[Json]:
-        """Give results as they stand in the history."""
+        """Return results as they stand in the history."""
 
 
 def result(call: Call) -> str:
@@ -102,7 +102,7 @@ class ChatAgent(Agent):
         return message
 
     def turn(self, message: Json) -> Json:
-        """Give an answer as it stands in the history."""
+        """Return an answer as it stands in the history."""
         calls = [
             {
                 key: value

@@ -89,7 +89,7 @@ class BackEnd:
         return cls(key=path.stem, refuses=rules, **data)
 
     def row(self) -> str:
-        """Give its row in the documentation."""
+        """Return its row in the documentation."""
         return f"| {self.name} | {self.announces} | {self.refuses_as} | {self.does} |"
 
 

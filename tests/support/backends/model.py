@@ -94,7 +94,7 @@ STORIES: dict[str, Callable[[Sequence[Told], Sequence[str]], Turn]] = {
 
 
 def think(told: Sequence[Told]) -> Turn:
-    """Give what a model says to a request."""
+    """Return what a model says to a request."""
     words = [(one.text.split("\n")[0], at) for at, one in enumerate(told) if one.kind == "user"]
     asked, at = next((word, at) for word, at in reversed(words) if word in STORIES)
     results = [one.text for one in told[at:] if one.kind == "result"]

@@ -59,7 +59,7 @@ class Answer:
 
 
 def answer(entry: BackEnd, turn: Turn, number: int, model: str) -> Answer:
-    """Give a turn the ids and the reasoning of an answer; the same number gives the same."""
+    """Return a turn the ids and the reasoning of an answer; the same number gives the same."""
     dice = random.Random(number)
     calls = []
     for at, call in enumerate(turn.calls):
@@ -119,7 +119,7 @@ class Speech:
         self.values["message"] = fill(entry.parts.get("message", {}), self.values)
 
     def of(self, call: Call, **more: Any) -> Json:
-        """Give the values of a call."""
+        """Return the values of a call."""
         at = self.answer.calls.index(call)
         inner: Json = {"id": call.id, "name": call.name, "arguments": call.arguments, "at": at}
         sealed = {"google": {"thought_signature": self.answer.signature}}
@@ -135,7 +135,7 @@ class Speech:
         return values
 
     def whole(self) -> bytes:
-        """Give the answer in one body."""
+        """Return the answer in one body."""
         self.every_part()
         self.values["parts"] = self.parts
         return json.dumps(fill(self.entry.whole, self.values)).encode()
@@ -150,7 +150,7 @@ class Speech:
             self.block("call", self.of(call))
 
     def stream(self) -> Iterator[bytes]:
-        """Give the answer frame by frame."""
+        """Yield the answer frame by frame."""
         said = self.answer
         yield from self.stage("begin", self.values)
         if said.reasoning:
@@ -172,14 +172,14 @@ class Speech:
         yield from self.stage("done", self.values)
 
     def part(self, kind: str, text: str, values: Json) -> Iterator[bytes]:
-        """Give the frames of a part that is text."""
+        """Yield the frames of a part that is text."""
         yield from self.stage(f"{kind}_open", values)
         for piece in halves(text):
             yield from self.stage(kind, {**values, "piece": piece})
         yield from self.stage(f"{kind}_close", values)
 
     def stage(self, name: str, values: Json) -> Iterator[bytes]:
-        """Give the frames of one stage."""
+        """Yield the frames of one stage."""
         for template in self.entry.streamed.get(name, ()):
             if isinstance(template, str):
                 yield f"{fill(template, values)}\n\n".encode()
@@ -207,7 +207,7 @@ class Speech:
 
 
 def thought_in(frame: Json) -> str:
-    """Give the reasoning in a chunk of chat completions."""
+    """Return the reasoning in a chunk of chat completions."""
     deltas = [choice.get("delta") or {} for choice in frame.get("choices", ())]
     return "".join(
         delta.get("reasoning_content") or delta.get("reasoning") or "" for delta in deltas

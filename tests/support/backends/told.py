@@ -25,7 +25,7 @@ class Told:
 
 
 def text_of(content: Any) -> str:
-    """Give the text of a content, be it a text or a list of parts."""
+    """Return the text of a content, be it a text or a list of parts."""
     if isinstance(content, str):
         return content
     parts = content or []
@@ -93,6 +93,6 @@ def _responses(body: Json) -> Iterator[Told]:
 
 
 def offered(api: str, body: Json) -> list[str]:
-    """Give the names of the tools that a request declares."""
+    """Return the names of the tools that a request declares."""
     tools = body.get("tools") or []
     return [tool["function"]["name"] if api == "chat" else tool["name"] for tool in tools]

@@ -52,7 +52,7 @@ class Frame:
     """A JSON tree, or a text that is none."""
 
     def lines(self) -> list[str]:
-        """Give its lines."""
+        """Return its lines."""
         said = self.data if isinstance(self.data, str) else dump(self.data)
         return [f"event: {self.event}", f"data: {said}"] if self.event else [f"data: {said}"]
 
@@ -69,13 +69,13 @@ def scripted(calls: tuple[tuple[str, str], ...], rng: Random) -> Turn:
 
 
 def valid(rng: Random) -> Turn:
-    """Give what a model says that obeys the mode; no call twice."""
+    """Return what a model says that obeys the mode; no call twice."""
     count = rng.choice([0, 1, 1, 2, 3])
     return scripted(tuple(rng.sample(ALLOWED, count)), rng)
 
 
 def hostile(rng: Random) -> Turn:
-    """Give what a model says that does not."""
+    """Return what a model says that does not."""
     pool = [*ALLOWED, *DENIED, *DENIED, *ASKED, *TRICKS]
     return scripted(tuple(rng.choice(pool) for _ in range(rng.choice([1, 1, 2, 3]))), rng)
 
@@ -91,7 +91,7 @@ def frames_of(body: bytes) -> list[Frame]:
 
 
 def mutated(speech: Speech, asked: bytes, rng: Random, *, loose: bool = False) -> Reply:
-    """Give an answer of which something is wrong, in one place or more; `loose`: or is only spelled oddly."""
+    """Return an answer of which something is wrong, in a place or more; `loose`: or is only spelled oddly."""
     # Mostly what the mode allows, so that the wrong thing alone decides.
     says = valid if rng.random() < 0.6 else hostile
     own = speech.reply(says(rng), asked)
@@ -177,7 +177,7 @@ _ODD: tuple[Callable[[list[str], Frame, Random], None], ...] = (
 
 
 def expected(turn: Turn) -> set[tuple[str, str]]:
-    """Give a turn's calls as every client should see them."""
+    """Return a turn's calls as every client should see them."""
     return {
         (call.name, json.dumps(json.loads(call.arguments), sort_keys=True)) for call in turn.calls
     }

@@ -162,7 +162,7 @@ def _key(last: Any) -> Any:
 
 
 def _parts(message: dict[str, Any]) -> Iterator[Call]:
-    """Give calls that stand in content, where LangChain looks for them."""
+    """Yield calls that stand in content, where LangChain looks for them."""
     for part in _dicts(message.get("content")):
         if part.get("type") in ("tool_call", "tool_use", "function_call"):
             inner = part.get("args", part.get("input", part.get("arguments")))
@@ -297,7 +297,7 @@ _WHOLE: dict[DialectName, Callable[[dict[str, Any]], Iterator[Call]]] = {
 
 
 def raw_calls(api: DialectName, body: bytes, *, streamed: bool) -> Iterator[Call]:
-    """Give every call that some client without an SDK could run."""
+    """Yield every call that some client without an SDK could run."""
     if streamed:
         for events in streams(body):
             yield from _STREAMED[api](events)

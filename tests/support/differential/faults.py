@@ -47,7 +47,7 @@ class _OneIndex(call_indices.Places):
     """Gives every call that moves the same index."""
 
     def new(self, call: calls.Gathered) -> int | None:
-        """Give it."""
+        """Return it."""
         return 0
 
 

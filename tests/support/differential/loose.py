@@ -24,7 +24,7 @@ def _pieces(frames: Frames) -> list[tuple[int, Obj]]:
 
 
 def _later(frames: Frames) -> Iterator[tuple[Obj, Obj]]:
-    """Give each later piece of a call with the first."""
+    """Yield each later piece of a call with the first."""
     first: dict[Any, Obj] = {}
     for _, piece in _pieces(frames):
         begun = first.setdefault(piece.get("index"), piece)

@@ -103,7 +103,7 @@ _WEIGHTY = {
 
 
 def evil_value(key: str, value: Any, rng: Random) -> Any:
-    """Give another value for a key."""
+    """Return another value for a key."""
     folded = key.casefold()
     if folded == "name":
         return rng.choice(NAMES)

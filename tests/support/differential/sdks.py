@@ -190,7 +190,7 @@ class NodeSdks:
         self.errors: Counter[str] = Counter()
 
     def __enter__(self) -> Self:
-        """Give it."""
+        """Return it."""
         return self
 
     def __exit__(

@@ -15,7 +15,7 @@ class Obj:
     pairs: list[tuple[str, Any]]
 
     def get(self, key: str) -> Any:
-        """Give the last value under a key; None if there is none."""
+        """Return the last value under a key; None if there is none."""
         return next((value for name, value in reversed(self.pairs) if name == key), None)
 
     def put(self, key: str, value: Any) -> None:
@@ -49,7 +49,7 @@ def dump(value: Any) -> str:
 
 
 def objects(value: Any) -> Iterator[Obj]:
-    """Give every object in it, outermost first."""
+    """Yield every object in it, outermost first."""
     if isinstance(value, Obj):
         yield value
         for _, inner in value.pairs:
@@ -76,7 +76,7 @@ READERS: tuple[Callable[[list[tuple[str, Any]]], dict[str, Any]], ...] = (_last,
 
 
 def readings(text: str) -> list[Any]:
-    """Give what clients make of a JSON text, each reading once; empty if it is none."""
+    """Return what clients make of a JSON text, each reading once; empty if it is none."""
     found: list[Any] = []
     for reader in READERS:
         try:

@@ -46,7 +46,7 @@ RUNNABLE = {*TOOLS, "shell", "local_shell", "computer", "apply_patch"}
 
 
 def rules() -> Policy:
-    """Give the policy."""
+    """Return the policy."""
     return parse(RULES)
 
 
@@ -74,7 +74,7 @@ class Trial:
 
 
 def asked(speech: Speech) -> bytes:
-    """Give a request that declares every tool."""
+    """Return a request that declares every tool."""
     history = [speech.api.user("go on")]
     return json.dumps(speech.api.request(history, TOOLS, streamed=speech.streamed)).encode()
 
@@ -142,7 +142,7 @@ def _shown(trial: Trial) -> list[Any]:
 
 
 def _arguments(given: Any) -> Iterator[dict[str, Any] | None]:
-    """Give each reading of the arguments; None where they cannot be read."""
+    """Yield each reading of the arguments; None where they cannot be read."""
     if isinstance(given, dict):
         value = given.get("value")
         value = {} if value is None else value
@@ -157,7 +157,7 @@ def _arguments(given: Any) -> Iterator[dict[str, Any] | None]:
 
 
 def readable(trial: Trial) -> list[Call]:
-    """Give every call that some client without an SDK could find."""
+    """Return every call that some client without an SDK could find."""
     return list(raw_calls(trial.speech.name, trial.body, streamed=trial.speech.streamed))
 
 
@@ -174,7 +174,7 @@ def told_by_all(trials: Sequence[Trial], python: PythonSdks, node: NodeSdks) -> 
 
 
 def seen(calls: Iterable[Call]) -> set[tuple[str, str]]:
-    """Give calls as `answers.expected` does."""
+    """Return calls as `answers.expected` does."""
     return {
         (name, json.dumps(arguments, sort_keys=True))
         for name, given in calls

@@ -93,7 +93,7 @@ def _first_user_text(items: Iterable[Any]) -> str:
 
 
 def _words(content: Any) -> str:
-    """Give the words of a text, or of content parts; in each dialect a part that is text has `text`."""
+    """Return the words of a text, or of content parts; in each dialect a part that is text has `text`."""
     if isinstance(content, str):
         return plain(content)
     parts = content if isinstance(content, list) else []

@@ -27,10 +27,10 @@ def without_reminders(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Give a user's words alone: no reminder blocks, plan mark, quotes or white space around them."""
+    """Return a user's words alone: no reminder blocks, plan mark, quotes or white space around them."""
     return without_reminders(text).strip(_AROUND).removeprefix(_PLAN).strip(_AROUND)
 
 
 def plain_parts(parts: Iterable[str]) -> str:
-    """Give the words of a message of several text parts; parts that hold nothing else leave no trace."""
+    """Return the words of a message of several text parts; parts that hold nothing else leave no trace."""
     return "\n".join(words for part in parts if (words := plain(part)))

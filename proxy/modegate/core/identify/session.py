@@ -160,7 +160,7 @@ class _Seen:
 
 
 def _find(seen: _Seen, places: Sequence[Source]) -> _Found | None:
-    """Give the first id in the order of the sources; None also if the body would have come first."""
+    """Return the first id in the order of the sources; None also if the body would have come first."""
     first: _Found | None = None
     disagree: list[str] = []
     for source in places:
@@ -181,7 +181,7 @@ def _find(seen: _Seen, places: Sequence[Source]) -> _Found | None:
 
 
 def _ids(seen: _Seen, source: Source) -> list[SessionId]:
-    """Give the different ids that one source holds, checked or made to fit."""
+    """Return the different ids that one source holds, checked or made to fit."""
     raw = _raw(seen, source)
     if not raw:
         return []
@@ -241,7 +241,7 @@ def _parent(seen: _Seen, sessions: Sessions, own: SessionId) -> SessionId | None
 
 
 def _agent(seen: _Seen) -> str:
-    """Give who the client says it is, safe to print."""
+    """Return who the client says it is, safe to print."""
     text = b", ".join(seen.lines.get(b"user-agent", ())).decode("utf-8", "replace")
     if not text.isprintable():
         text = "".join(c for c in text if c.isprintable())

@@ -73,7 +73,7 @@ class Source:
         raise ValueError(f"{text!r} is not `path`, `header:NAME` or `body:dotted.path`")
 
     def id_in(self, text: str) -> str | None:
-        """Give the id in what this place holds, which is mostly that itself; None if there is none."""
+        """Return the id in what this place holds, which is mostly that itself; None if there is none."""
         read = _READERS.get(self.text)
         return read(text) if read else text
 
@@ -85,17 +85,17 @@ def sources(entries: tuple[str, ...]) -> tuple[Source, ...]:
 
 
 def of_session(sessions: Sessions) -> tuple[Source, ...]:
-    """Give the places of a session's id, in the order in which they are looked at."""
+    """Return the places of a session's id, in the order in which they are looked at."""
     return sources(sessions.identify or DEFAULT_IDENTIFY)
 
 
 def of_parent(sessions: Sessions) -> tuple[Source, ...]:
-    """Give the places of a parent's id."""
+    """Return the places of a parent's id."""
     return sources(sessions.parent or DEFAULT_PARENT)
 
 
 def body_names(sessions: Sessions) -> frozenset[str]:
-    """Give the top-level fields of a body that have to be decoded for this policy."""
+    """Return the top-level fields of a body that have to be decoded for this policy."""
     named = {source.keys[0] for source in of_session(sessions) + of_parent(sessions) if source.keys}
     return frozenset(named | {PREVIOUS})
 

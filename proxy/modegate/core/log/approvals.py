@@ -186,7 +186,7 @@ class Approval:
 
 
 def opened(asked: ApprovalAsked, at: int) -> Approval:
-    """Give a question that is asked now: its step waits for it."""
+    """Return a question that is asked now: its step waits for it."""
     return Approval(asked, asked_at=at, waiting=(asked.step,))
 
 
@@ -236,7 +236,7 @@ def answer(
     now_ms: int,
     modes: Collection[ModeId],
 ) -> list[Event]:
-    """Give what a person's answer appends: the answer, and the mode that it sets, together.
+    """Return what a person's answer appends: the answer, and the mode that it sets, together.
 
     Raises:
         NotOpen: there is no such question, or it is settled or expired; says how.
@@ -269,7 +269,7 @@ def answer(
 def delivered(
     approvals: Mapping[str, Approval], approval_id: str, via: str, client: str = ""
 ) -> list[Event]:
-    """Give what showing a question to a person appends: once a client, and only while its step waits.
+    """Return what showing a question to a person appends: once a client, and only while its step waits.
 
     Raises:
         NotOpen: there is no such question.
@@ -285,7 +285,7 @@ def delivered(
 def left(
     approvals: Mapping[str, Approval], approval_id: str, client: str, *, reject: bool
 ) -> list[Event]:
-    """Give what it appends that a client shows a question no longer.
+    """Return what it appends that a client shows a question no longer.
 
     With `reject` its person has dismissed it: an abstention while another client shows it, else a no. Where
     no step waits, it stays open for whoever comes later.
@@ -310,7 +310,7 @@ def due(
     draining: bool,
     waits: Waits = WAITS,
 ) -> Literal["nobody", "timeout", "shutdown"] | None:
-    """Tell why a step that waits goes on without an answer now, or None if it waits on.
+    """Return why a step that waits goes on without an answer now, or None if it waits on.
 
     `alone_s` is for how long no client has shown the question.
     """
@@ -326,7 +326,7 @@ def due(
 def next_due(
     approval: Approval, waited_s: float, alone_s: float, *, streamed: bool, waits: Waits = WAITS
 ) -> float:
-    """Give the seconds after which `due` may say something else."""
+    """Return the seconds after which `due` may say something else."""
     left_s = (waits.streamed if streamed else waits.whole) - waited_s
     if not approval.shown:
         left_s = min(left_s, waits.nobody - alone_s)

@@ -352,7 +352,7 @@ _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 
 
 def encode(entry: Entry) -> bytes:
-    """Give the envelope that a store keeps."""
+    """Return the envelope that a store keeps."""
     name = NAMES[type(entry.event)]
     return msgspec.json.encode(
         {"v": VERSION, "type": name, "at": entry.at, "by": entry.by, "data": entry.event}
@@ -376,7 +376,7 @@ def decode(seq: Seq, envelope: bytes) -> Record:
 
 
 def to_json(record: Record) -> dict[str, Any]:
-    """Give the form that people and the control API see: `{seq, type, at, by, data}`."""
+    """Return the form that people and the control API see: `{seq, type, at, by, data}`."""
     event = record.event
     if isinstance(event, Unknown):
         name, data = event.type, {}

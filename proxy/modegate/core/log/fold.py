@@ -260,7 +260,7 @@ CHECKPOINT_VERSION = 5
 
 
 def dump_state(state: State) -> bytes:
-    """Give a checkpoint."""
+    """Return a checkpoint."""
     return msgspec.json.encode(state)
 
 

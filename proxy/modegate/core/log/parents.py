@@ -29,7 +29,7 @@ class Held:
     """Events of the parents so far: of two, the one with more is newer."""
 
     def mode(self, own: ModeId) -> ModeId:
-        """Give the one mode to show: the session's own, else that of the nearest that holds it."""
+        """Return the one mode to show: the session's own, else that of the nearest that holds it."""
         return own if own != DEFAULT_MODE or not self.by else self.by[0].mode
 
     def label(self, own: ModeId) -> str:

@@ -16,7 +16,7 @@ from modegate.core.log.events import ApprovalClosed, ApprovalDropped
 
 
 def away(approval: Approval) -> bool:
-    """Tell whether no step waits for it, but one may come back: for the answer, or to hear it."""
+    """Return whether no step waits for it, but one may come back: for the answer, or to hear it."""
     return approval.until > 0 and not approval.waiting
 
 
@@ -32,7 +32,7 @@ def returned(approvals: Mapping[str, Approval], lane: Lane, place: str) -> tuple
 def dropped(
     approvals: Mapping[str, Approval], step: StepId, kept: Collection[str], until: int
 ) -> list[ApprovalDropped]:
-    """Give what it appends that a step waits for nothing any more, nor keeps anything."""
+    """Return what it appends that a step waits for nothing any more, nor keeps anything."""
     return [
         ApprovalDropped(one.asked.id, step, until)
         for one in approvals.values()
@@ -43,7 +43,7 @@ def dropped(
 def kept(
     approvals: Mapping[str, Approval], step: StepId, ids: Collection[str], now_ms: int, until: int
 ) -> list[ApprovalDropped]:
-    """Give what it appends that a step has come back and may come to these questions again."""
+    """Return what it appends that a step has come back and may come to these questions again."""
     return [
         ApprovalDropped(one.asked.id, step, until)
         for one in approvals.values()
@@ -61,6 +61,6 @@ def over(approvals: Mapping[str, Approval], now_ms: int) -> list[ApprovalClosed]
 
 
 def next_over(approvals: Mapping[str, Approval], now_ms: int) -> int | None:
-    """Give when the next one is over for which nobody may come back; None if there is none."""
+    """Return when the next one is over for which nobody may come back; None if there is none."""
     found = (one.until for one in approvals.values() if away(one) and one.until > now_ms)
     return min(found, default=None)

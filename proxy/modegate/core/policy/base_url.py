@@ -69,7 +69,7 @@ class Base:
         return cls(parts.scheme, parts.netloc, parts.path.rstrip("/"), strip_v1, query)
 
     def join(self, target: bytes) -> str:
-        """Give the path and query to ask upstream for, by the table above.
+        """Return the path and query to ask upstream for, by the table above.
 
         Raises:
             BadRequest: the target is not an absolute path in UTF-8 without blanks.

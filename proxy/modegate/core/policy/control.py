@@ -84,7 +84,7 @@ def _tenants(place: YamlValue) -> tuple[Tenant, ...]:
 
 
 def known_tenant(place: YamlValue, name: str) -> Tenant | None:
-    """Give the tenant of this name, or note that no agent can be of it."""
+    """Return the tenant of this name, or note that no agent can be of it."""
     try:
         return parse_tenant(name)
     except UnknownTenant as error:

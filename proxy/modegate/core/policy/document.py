@@ -159,13 +159,13 @@ class YamlValue:
         return None
 
     def plain(self) -> str | None:
-        """Give the text of an unquoted scalar as it is written."""
+        """Return the text of an unquoted scalar as it is written."""
         if isinstance(self.node, yaml.ScalarNode) and not self.node.style:
             return str(self.node.value)
         return None
 
     def is_mapping(self) -> bool:
-        """Tell whether it is a mapping, where a scalar could stand too."""
+        """Return whether it is a mapping, where a scalar could stand too."""
         return isinstance(self.node, yaml.MappingNode)
 
     def _note(self, node: yaml.Node, message: str) -> None:
@@ -198,7 +198,7 @@ class YamlValue:
 
 
 def read_document(text: str | bytes) -> YamlValue:
-    """Give the root of a file; equal keys in one mapping are noted already.
+    """Return the root of a file; equal keys in one mapping are noted already.
 
     Raises:
         PolicyProblems: it is no YAML, holds nothing, or exceeds a limit.
@@ -226,7 +226,7 @@ def _surprise(node: yaml.ScalarNode) -> str:
 
 
 def _encodes(text: str) -> bool:
-    """Tell whether there is no lone surrogate in it, as an escape can write."""
+    """Return whether there is no lone surrogate in it, as an escape can write."""
     return not any("\ud800" <= char <= "\udfff" for char in text)
 
 

@@ -68,7 +68,7 @@ def parse(text: str | bytes) -> Policy:
 
 
 def meaning(policy: Policy) -> str:
-    """Give the first 16 hex digits of the SHA-256 of what a policy says; comments and layout say nothing."""
+    """Return the first 16 hex digits of the SHA-256 of what a policy says, without comments and layout."""
     modes = {
         name: replace(mode, rules=tuple(replace(rule, at=None) for rule in mode.rules))
         for name, mode in policy.modes.items()
@@ -90,7 +90,7 @@ def meaning(policy: Policy) -> str:
 
 
 def _hashed(limits: Limits) -> dict[str, Any]:
-    """Give the limits as the hash has them: a key that is newer counts where it is not as it always was."""
+    """Return the limits as the hash has them: a key that is newer counts where it is not as it always was."""
     first = ("body", "frame", "held", "hops", "drain")
     plain = asdict(Limits())
     return {

@@ -42,12 +42,12 @@ TOLD = {
 
 
 def left_out(state: State) -> list[ToolName]:
-    """Give the tools that the mode allows and that were not sent to some lane's model all the same."""
+    """Return the tools that the mode allows and that were not sent to some lane's model all the same."""
     return sorted({name for header in state.lanes.values() for name in header.left_out})
 
 
 def gating(policy: Policy, chain: Sequence[tuple[SessionId, State]]) -> Gating:
-    """Tell how a session is held; `chain` is the session, then its parents (see `in_force.stand`)."""
+    """Return how a session is held; `chain` is the session, then its parents (see `in_force.stand`)."""
     try:
         in_force = stand(policy, chain)
     except ModeGone:

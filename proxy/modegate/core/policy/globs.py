@@ -15,7 +15,7 @@ CACHED = 4096
 
 
 def glob_matches(pattern: str, text: str) -> bool:
-    """Tell whether the whole text matches the pattern."""
+    """Return whether the whole text matches the pattern."""
     if "*" not in pattern and "?" not in pattern:
         return pattern == text  # most patterns are names, and each request asks of every tool
     return _compiled(pattern).fullmatch(text) is not None

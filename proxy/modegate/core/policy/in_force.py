@@ -66,7 +66,7 @@ class ModesInForce:
         return "input" if any(m.section_in == "input" for m in self._modes()) else "instructions"
 
     def judge(self, call: ToolCall) -> tuple[Judgement, ModeInForce | None]:
-        """Give the strictest verdict on a call, and the force it came from; None in the default mode."""
+        """Return the strictest verdict on a call, and the force it came from; None in the default mode."""
         decided = Judgement(Verdict.RELEASE, "no rule", "no mode is in force")
         decider: ModeInForce | None = None
         for force in self.forces:
@@ -76,11 +76,11 @@ class ModesInForce:
         return decided, decider
 
     def may_offer(self, name: ToolName) -> bool:
-        """Tell whether a tool of this name may be shown to the model."""
+        """Return whether a tool of this name may be shown to the model."""
         return all(rules.may_offer(force.mode, name) for force in self.forces)
 
     def may_run(self, name: ToolName) -> bool:
-        """Tell whether calls of this name may run that nobody judges: those that the provider runs itself.
+        """Return whether calls of this name may run that nobody judges: those that the provider runs itself.
 
         Such a call can wait for no person, and its arguments are not seen before it has run.
         """
@@ -89,7 +89,7 @@ class ModesInForce:
         return all(verdict is Verdict.RELEASE for verdict in verdicts)
 
     def _modes(self) -> Iterable[Mode]:
-        """Give what the modes say: of one that the policy changed within the step, the newest words."""
+        """Return what the modes say: of one that the policy changed within the step, the newest words."""
         return {force.mode.id: force.mode for force in self.forces}.values()
 
 
@@ -140,7 +140,7 @@ def _stricter(one: Judgement, other: Judgement) -> bool:
 
 
 def tightest(policy: Policy, candidates: Iterable[ModeId]) -> ModeId:
-    """Give the mode that lets least through: with the fewest rules that allow or ask; else `default`.
+    """Return the mode that lets least through: with the fewest rules that allow or ask; else `default`.
 
     A mode that the policy no longer has lets nothing through. Among equals the first by name.
     """
@@ -154,7 +154,7 @@ def _openings(policy: Policy, mode: ModeId) -> int:
 
 
 def derived_start(policy: Policy, kin: Iterable[State], now_ms: int) -> ModeId:
-    """Give the mode in which a derived session begins that was not seen before.
+    """Return the mode in which a derived session begins that was not seen before.
 
     An agent that compacts its history gets another derived id, which must be no way out of a mode.
 
@@ -175,6 +175,6 @@ def derived_start(policy: Policy, kin: Iterable[State], now_ms: int) -> ModeId:
 
 
 def combine(first: ModesInForce, second: ModesInForce) -> ModesInForce:
-    """Give a standing that needs the release of both: nothing gets looser within a step (L8)."""
+    """Return a standing that needs the release of both: nothing gets looser within a step (L8)."""
     more = tuple(force for force in second.forces if force not in first.forces)
     return replace(second, forces=(*first.forces, *more))

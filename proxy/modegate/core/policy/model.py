@@ -122,7 +122,7 @@ class Sessions:
     initial_mode_by_tenant: Mapping[Tenant, ModeId] = field(default_factory=dict)
 
     def initial(self, tenant: Tenant = LOCAL) -> ModeId:
-        """Give the mode in which a new session of this tenant begins."""
+        """Return the mode in which a new session of this tenant begins."""
         return self.initial_mode_by_tenant.get(tenant, self.initial_mode)
 
 
@@ -157,7 +157,7 @@ class Policy:
     """How long a request waits for a person."""
 
     def mode_named(self, name: str) -> ModeId | None:
-        """Give the mode with this id or alias, `default` included; None if there is none."""
+        """Return the mode with this id or alias, `default` included; None if there is none."""
         if name == DEFAULT_MODE or name in self.modes:
             return ModeId(name)
         return next((mode.id for mode in self.modes.values() if name in mode.aliases), None)
@@ -183,7 +183,7 @@ class Judgement:
 
 
 def judge(mode: Mode, call: ToolCall) -> Judgement:
-    """Give the verdict of one mode on one call.
+    """Return the verdict of one mode on one call.
 
     A glob gives a name only what no rule in front of it keeps back from a name that is near: a client may
     run that one. A rule that writes the name itself means it.
@@ -198,7 +198,7 @@ def judge(mode: Mode, call: ToolCall) -> Judgement:
 
 
 def _first(mode: Mode, call: ToolCall) -> tuple[Judgement, int | None]:
-    """Give what the first rule says that matches, and where it stands if it lets the call through or asks."""
+    """Return what the first rule says that matches, and its place if it releases or asks."""
     unmet = ""
     for index, rule in enumerate(mode.rules):
         if not glob_matches(rule.pattern, call.name):
@@ -219,7 +219,7 @@ def _first(mode: Mode, call: ToolCall) -> tuple[Judgement, int | None]:
 
 
 def _missed(mode: Mode, call: ToolCall, at: int) -> Judgement | None:
-    """Give what a rule in front of a glob says of a name that is near, if that is stricter than the glob."""
+    """Return what a rule in front of a glob says of a name that is near, if that is stricter."""
     found: Judgement | None = None
     for index, rule in enumerate(mode.rules[:at]):
         asks = rule.effect is Effect.ASK
@@ -238,7 +238,7 @@ def _missed(mode: Mode, call: ToolCall, at: int) -> Judgement | None:
 
 
 def may_offer(mode: Mode, name: ToolName) -> bool:
-    """Tell whether a tool of this name may be shown to the model.
+    """Return whether a tool of this name may be shown to the model.
 
     It may if some call of it could be allowed or asked for. The exit tool is offered by the mode's exit.
     """
@@ -255,7 +255,7 @@ def may_offer(mode: Mode, name: ToolName) -> bool:
 
 
 def _keeps_back(rules: Sequence[Rule], name: str) -> bool:
-    """Tell whether some rule refuses every call of a name that is near."""
+    """Return whether some rule refuses every call of a name that is near."""
     return any(
         rule.effect is Effect.DENY and rule.when is None and misses(rule.pattern, name)
         for rule in rules
@@ -280,7 +280,7 @@ def _label(rule: Rule, index: int) -> str:
 
 
 def _doubtful(when: When, arguments: Mapping[str, Any] | None) -> bool:
-    """Tell whether what a condition is about cannot be read, or stands under its name in another spelling.
+    """Return whether what a condition is about cannot be read, or stands under its name in another spelling.
 
     Some programs, such as those in Go, take `Path` for `path`.
     """

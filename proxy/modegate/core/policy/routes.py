@@ -26,12 +26,12 @@ _MESSAGES = re.compile(rb"(?:/v1)?/messages(?:/|$)")
 
 
 def dialect_of(endpoint: Endpoint, headers: Headers) -> DialectName:
-    """Give the API that a request belongs to, also where its endpoint is of no dialect."""
+    """Return the API that a request belongs to, also where its endpoint is of no dialect."""
     return endpoint.dialect if endpoint.gated else dialect_of_path(endpoint.path, headers)
 
 
 def dialect_of_path(path: bytes, headers: Headers) -> DialectName:
-    """Give the API that a path without a session's prefix belongs to; chat where nothing says otherwise.
+    """Return the API that a path without a session's prefix belongs to; chat where nothing says otherwise.
 
     A list of models is asked of the Anthropic API under the OpenAI API's path; the line that its clients
     must send tells them apart. Stored answers belong to the API that stored them.
@@ -42,7 +42,7 @@ def dialect_of_path(path: bytes, headers: Headers) -> DialectName:
 
 
 def wants_model(routes: Sequence[Route], dialect: DialectName) -> bool:
-    """Tell whether the choice for this dialect depends on the model."""
+    """Return whether the choice for this dialect depends on the model."""
     for route in routes:
         if route.dialect in (None, dialect):
             return route.model is not None
@@ -50,7 +50,7 @@ def wants_model(routes: Sequence[Route], dialect: DialectName) -> bool:
 
 
 def choose(routes: Sequence[Route], dialect: DialectName, model: str | None) -> str | None:
-    """Give the upstream of the first route that fits; None: the default.
+    """Return the upstream of the first route that fits; None: the default.
 
     A route with a model does not fit a request that names none.
     """
@@ -63,7 +63,7 @@ def choose(routes: Sequence[Route], dialect: DialectName, model: str | None) -> 
 
 
 def has_model(endpoint: Endpoint, headers: Headers) -> bool:
-    """Tell whether the body of a request can name a model: it is one that the gate reads, or JSON.
+    """Return whether the body of a request can name a model: it is one that the gate reads, or JSON.
 
     Others, such as uploads, need not be taken whole.
     """
@@ -74,13 +74,13 @@ def has_model(endpoint: Endpoint, headers: Headers) -> bool:
 
 
 def model_of_path(path: bytes) -> str | None:
-    """Give the deployment that an Azure-style path names."""
+    """Return the deployment that an Azure-style path names."""
     match = _DEPLOYMENT.match(path)
     return unquote(match[1].decode("latin-1")) if match else None
 
 
 def model_of_body(body: bytes) -> str | None:
-    """Give the model that a JSON body names; None where it is no JSON object or names none.
+    """Return the model that a JSON body names; None where it is no JSON object or names none.
 
     Raises:
         BadRequest: it names two, and who reads it decides which counts; or it holds too many values.

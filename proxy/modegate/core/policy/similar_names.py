@@ -28,13 +28,13 @@ _OTHER = re.compile(r"[\W_]+")
 
 @lru_cache(maxsize=CACHED)
 def folded(name: str) -> str:
-    """Give a name without case and without what stands between its letters and digits."""
+    """Return a name without case and without what stands between its letters and digits."""
     return _OTHER.sub("", _plain(name))
 
 
 @lru_cache(maxsize=CACHED)
 def _tails(name: str) -> tuple[str, ...]:
-    """Give a name as it is, and what is left of it without what may stand in front or behind."""
+    """Return a name as it is, and what is left of it without what may stand in front or behind."""
     if len(name) > MAX_NAME:
         return ()
     found = {name: None}
@@ -52,7 +52,7 @@ def _bare(name: str) -> frozenset[str]:
 
 @lru_cache(maxsize=CACHED)
 def _worded(name: str) -> frozenset[str]:
-    """Give a name's spellings with one `_` between words, for globs."""
+    """Return a name's spellings with one `_` between words, for globs."""
     tails = _tails(name)
     humps = (_HUMP.sub("_", one) for one in tails)
     return frozenset(_BETWEEN.sub("_", _plain(one)) for one in (*tails, *humps))
@@ -63,12 +63,12 @@ def _plain(text: str) -> str:
 
 
 def is_glob(pattern: str) -> bool:
-    """Tell whether a pattern stands for more than one name."""
+    """Return whether a pattern stands for more than one name."""
     return "*" in pattern or "?" in pattern
 
 
 def misses(pattern: str, name: str) -> bool:
-    """Tell whether a name, with or without a server's, is one of a pattern's but for its spelling."""
+    """Return whether a name, with or without a server's, is one of a pattern's but for its spelling."""
     if not is_glob(pattern):
         return folded(pattern) in _bare(name)
     worded = _BETWEEN.sub("_", _plain(pattern))
@@ -76,7 +76,7 @@ def misses(pattern: str, name: str) -> bool:
 
 
 def near(name: str, names: frozenset[str]) -> list[str]:
-    """Give those of these names that a client could take a name for: one is the other, or its tail."""
+    """Return those of these names that a client could take a name for: one is the other, or its tail."""
     by_whole, by_tail = _index(names)
     found = set(by_tail.get(folded(name), ()))
     found.update(*(by_whole.get(tail, ()) for tail in _bare(name)))
@@ -85,7 +85,7 @@ def near(name: str, names: frozenset[str]) -> list[str]:
 
 @lru_cache(maxsize=8)
 def _index(names: frozenset[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Give names by what is left of them whole, and by what is left of them or of a tail.
+    """Return names by what is left of them whole, and by what is left of them or of a tail.
 
     Found once for all calls of an answer: a request may declare thousands of names.
     """

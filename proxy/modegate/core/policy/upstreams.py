@@ -98,7 +98,7 @@ class Injected:
 
 
 def with_injected(headers: Headers, dialect: DialectName, added: Injected) -> Headers:
-    """Give the lines to send: the client's, with what modegate adds in place of lines of the same name.
+    """Return the lines to send: the client's, with what modegate adds in place of lines of the same name.
 
     The key goes as `authorization: Bearer` to OpenAI-like APIs and as `x-api-key` to the Anthropic API's.
     """
@@ -113,7 +113,7 @@ def with_injected(headers: Headers, dialect: DialectName, added: Injected) -> He
 
 
 def missing(specs: Iterable[UpstreamSpec], environment: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Give the place and the name of each variable that is named and not set, or empty."""
+    """Return the place and the name of each variable that is named and not set, or empty."""
     return [
         (f"upstreams.{spec.name}.{place}", name)
         for spec in specs

@@ -24,7 +24,7 @@ MAX_NODES = 20_000
 
 
 def compose(text: str | bytes) -> yaml.Node:
-    """Give the root node of the file's one document.
+    """Return the root node of the file's one document.
 
     Raises:
         PolicyProblems: it is no YAML, holds nothing, or exceeds a limit.
@@ -36,7 +36,7 @@ def compose(text: str | bytes) -> yaml.Node:
 
 
 def line_of(node: yaml.Node) -> int:
-    """Give the line on which a node begins, counted from 1."""
+    """Return the line on which a node begins, counted from 1."""
     return int(node.start_mark.line) + 1
 
 
@@ -106,7 +106,7 @@ def duplicates(root: yaml.Node) -> Iterator[Problem]:
 
 
 def joined(path: str, key: yaml.Node) -> str:
-    """Give the path of a key's value."""
+    """Return the path of a key's value."""
     name = str(key.value) if isinstance(key, yaml.ScalarNode) else "?"
     return f"{path}.{name}" if path else name
 

@@ -70,15 +70,15 @@ class Closing:
         return dict(self._hop.choices) if self._hop else {}
 
     def released_any(self) -> bool:
-        """Tell whether the client has got a call of the hop under way."""
+        """Return whether the client has got a call of the hop under way."""
         return any(choice.released() for choice in self._choices.values())
 
     def choices_changed(self) -> bool:
-        """Tell whether a later hop says something else than the one choice that it is to go on with."""
+        """Return whether a later hop says something else than the one choice that it is to go on with."""
         return self.hops > 0 and list(self._choices) != list(self._recordings)
 
     def may_hop(self, refused: Sequence[Refused], limit: int) -> bool:
-        """Tell whether the model is asked again: all calls refused, one choice, within the limits."""
+        """Return whether the model is asked again: all calls refused, one choice, within the limits."""
         choices = list(self._choices.values())
         if len(choices) != 1 or not refused or choices[0].released() or not choices[0].whole:
             return False
@@ -107,7 +107,7 @@ class Closing:
         self._aside = None
 
     def aside(self, writer: StreamWriter) -> bytes:
-        """Give what was to be said, once."""
+        """Return what was to be said, once."""
         if self._aside is None:
             return b""
         (index, self._told), self._aside = self._aside, None
@@ -248,7 +248,7 @@ class Closing:
 
 
 def _withheld_calls(refused: Sequence[Refused]) -> list[Refused]:
-    """Give those that have to be put back.
+    """Return those that have to be put back.
 
     Of one in text the answer itself says that it was refused; what the provider ran gets no result of ours.
     """

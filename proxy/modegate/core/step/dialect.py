@@ -83,19 +83,19 @@ class ChoiceRead:
         return self.size <= MAX_TEXT
 
     def text(self, kind: str = "text") -> str:
-        """Give one kind of text whole."""
+        """Return one kind of text whole."""
         return "".join(self.texts.get(kind, ()))
 
     def released(self) -> list[Gathered]:
-        """Give the calls that the client gets."""
+        """Return the calls that the client gets."""
         return [call for call in self.calls if call.released]
 
     def refused(self) -> list[Gathered]:
-        """Give the calls that it does not."""
+        """Return the calls that it does not."""
         return [call for call in self.calls if call.released is False]
 
     def segments(self) -> list[Segment]:
-        """Give what the client gets of it, for the log."""
+        """Return what the client gets of it, for the log."""
         found = [
             Segment(kind, len(text), digest(text))
             for kind in self.texts
@@ -104,7 +104,7 @@ class ChoiceRead:
         return [*found, *self.released_segment()]
 
     def released_segment(self) -> list[Segment]:
-        """Give its released calls as a segment, if there are any."""
+        """Return its released calls as a segment, if there are any."""
         ids = tuple(CallId(call.id) for call in self.released())
         return [Segment("calls", len(ids), digest("\n".join(ids)), ids)] if ids else []
 
@@ -232,7 +232,7 @@ class StreamWriter(Protocol):
         ...
 
     def write(self, parts: Sequence[Part]) -> bytes:
-        """Give the bytes of parts that may go."""
+        """Return the bytes of parts that may go."""
         ...
 
     def next_hop(self, usage: Mapping[str, Any] | None) -> None:
@@ -240,15 +240,15 @@ class StreamWriter(Protocol):
         ...
 
     def text(self, choice: int, text: str) -> bytes:
-        """Give a piece of text of our own."""
+        """Return a piece of text of our own."""
         ...
 
     def finish(self, choice: int) -> bytes:
-        """Give a normal finish of our own."""
+        """Return a normal finish of our own."""
         ...
 
     def keepalive(self) -> bytes:
-        """Give what keeps the client waiting and means nothing; empty behind the answer's end.
+        """Return what keeps the client waiting and means nothing; empty behind the answer's end.
 
         It is an event, since idle timers of agents do not count comments (R1), unless the answer has not
         begun or a choice is over: there some client's reader takes no event that means nothing.
@@ -256,15 +256,15 @@ class StreamWriter(Protocol):
         ...
 
     def done(self) -> bytes:
-        """Give the end of the answer."""
+        """Return the end of the answer."""
         ...
 
     def stopped(self) -> bytes:
-        """Give what tells the client that the upstream stopped without an end, where the API has a way."""
+        """Return what tells the client that the upstream stopped without an end, where the API has a way."""
         ...
 
     def error(self, error: ModegateError) -> bytes:
-        """Give the dialect's error in mid-stream."""
+        """Return the dialect's error in mid-stream."""
         ...
 
 
@@ -288,7 +288,7 @@ class WholeAnswer(Protocol):
         stop: frozenset[int],
         usage: Sequence[Mapping[str, Any]],
     ) -> bytes:
-        """Give the body without the calls that were not released.
+        """Return the body without the calls that were not released.
 
         `before` is what earlier hops said; `closing` the text with which a choice ends instead of its
         calls; in a choice of `stop` a finish that says calls were made is a normal one; `usage` is what
@@ -325,35 +325,35 @@ class Dialect(Protocol):
     def extend(
         self, request: Any, choice: Any, refused: Sequence[Refused], manner: Manner
     ) -> bytes:
-        """Give the next hop's request: this one, the model's turn, our answers to its calls."""
+        """Return the next hop's request: this one, the model's turn, our answers to its calls."""
         ...
 
     def turn_blob(self, choice: Any, refused: Sequence[Refused]) -> bytes:
-        """Give the stored body of a hop of which every call was refused."""
+        """Return the stored body of a hop of which every call was refused."""
         ...
 
     def partial_blob(self, choice: Any, refused: Sequence[Refused]) -> bytes:
-        """Give the stored body of a hop of which some calls were released."""
+        """Return the stored body of a hop of which some calls were released."""
         ...
 
     def aside_blob(self) -> bytes:
-        """Give the stored body of words of our own between hops, which the model is not to find."""
+        """Return the stored body of words of our own between hops, which the model is not to find."""
         ...
 
     def items(self, request: Any) -> list[Item]:
-        """Give the history's items with their keys."""
+        """Return the history's items with their keys."""
         ...
 
     def last_key(self, request: Any) -> str:
-        """Give the key of the history's last item; empty if there is none."""
+        """Return the key of the history's last item; empty if there is none."""
         ...
 
     def answer_key(self, said: Sequence[Any]) -> str:
-        """Give the key that the answer will have when the client sends back what these hops said."""
+        """Return the key that the answer will have when the client sends back what these hops said."""
         ...
 
     def last_said(self, out: Any | None, closing: str) -> ChoiceRead:
-        """Give what the client got last: what a hop had said before it failed, and our closing text."""
+        """Return what the client got last: what a hop had said before it failed, and our closing text."""
         ...
 
     def restore(
@@ -367,26 +367,26 @@ class Dialect(Protocol):
         ...
 
     def newest_is_user(self, request: Any) -> bool:
-        """Tell whether the history ends with a message of the user."""
+        """Return whether the history ends with a message of the user."""
         ...
 
     def stream_reader(self, *, strictly: bool) -> StreamReader:
-        """Give a reader for one hop; `strictly` where its frames will be edited."""
+        """Return a reader for one hop; `strictly` where its frames will be edited."""
         ...
 
     def straightener(self, limit: int, ids: Ids) -> Straightener | None:
-        """Give what straightens a hop's stream, where the API has servers that need it.
+        """Return what straightens a hop's stream, where the API has servers that need it.
 
         At most `limit` bytes may wait in it; `ids` has some for calls that have none.
         """
         ...
 
     def straight_whole(self, body: bytes, ids: Ids) -> bytes:
-        """Give a whole answer in which no call lacks what every client goes by."""
+        """Return a whole answer in which no call lacks what every client goes by."""
         ...
 
     def stream_writer(self) -> StreamWriter:
-        """Give the writer for a step."""
+        """Return the writer for a step."""
         ...
 
     def read_whole(self, body: bytes) -> WholeAnswer:
@@ -398,7 +398,7 @@ class Dialect(Protocol):
         ...
 
     def spoken(self, data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]]:
-        """Give the visible text of one frame or of a whole answer, and which choices end with it.
+        """Return the visible text of one frame or of a whole answer, and which choices end with it.
 
         Raises:
             AnswerUnreadable: it cannot be read with no doubt left.
@@ -406,9 +406,9 @@ class Dialect(Protocol):
         ...
 
     def system_text(self, request: Any) -> str:
-        """Give what the agent tells its model of itself."""
+        """Return what the agent tells its model of itself."""
         ...
 
     def may_go_on(self, finish: str | None) -> bool:
-        """Tell whether an answer that finished so may be followed by another hop."""
+        """Return whether an answer that finished so may be followed by another hop."""
         ...

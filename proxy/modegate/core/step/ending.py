@@ -79,7 +79,7 @@ class Ending:
         return self._fail(error)
 
     def keepalive(self) -> bytes:
-        """Give what ends a silence in which the client waits; empty where nothing can be sent now.
+        """Return what ends a silence in which the client waits; empty where nothing can be sent now.
 
         Before the head nobody knows what the answer will be, a body has no room for anything, and no event
         can stand within another that passes unread.
@@ -148,7 +148,7 @@ class Ending:
         return [Count(why), *self._ended(why, self._closing.give_up(self._writer))]
 
     def _ended(self, outcome: str, end: End) -> list[Effect]:
-        """Give the rest of the client's answer, once what was withheld of it is durable."""
+        """Return the rest of the client's answer, once what was withheld of it is durable."""
         self._events += end.events
         effects: list[Effect] = [end.store] if end.store else []
         known = bool(end.events) and self._standing.gated

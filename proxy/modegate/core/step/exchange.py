@@ -250,7 +250,7 @@ class Exchange(Ending):
         return self._send_head(status, self._headers) if streamed and not later else []
 
     def _texts(self, limit: int) -> TextGate | None:
-        """Give what holds back calls in plain text, where text is more than text."""
+        """Return what holds back calls in plain text, where text is more than text."""
         rules = self._offer.texts
         return TextGate(self._dialect, rules, self._tails, limit) if rules is not None else None
 

@@ -27,14 +27,14 @@ NATIVE = frozenset({"exit_plan_mode", "ExitPlanMode", "plan_exit"})
 
 
 def exit_of(in_force: ModesInForce) -> Exit | None:
-    """Give the exit of the mode in force: none where a parent's mode is in force too."""
+    """Return the exit of the mode in force: none where a parent's mode is in force too."""
     if len(in_force.forces) != 1 or in_force.forces[0].seq != in_force.state.mode_seq:
         return None
     return in_force.forces[0].mode.exit
 
 
 def plan_of(call: Gathered) -> str:
-    """Give the plan that an exit call carries.
+    """Return the plan that an exit call carries.
 
     Raises:
         ValueError: there is none that a person could read; the message is for the model.
@@ -55,7 +55,7 @@ def plan_of(call: Gathered) -> str:
 
 
 def exit_options(leave: Exit) -> tuple[Option, ...]:
-    """Give what a person may answer to a plan; labels come from policy, never from the model."""
+    """Return what a person may answer to a plan; labels come from policy, never from the model."""
     ways = leave.options
     if len(ways) == 1:
         return (Option("approve", ways[0].label, "approve", ways[0].to), REJECT)
@@ -69,7 +69,7 @@ ASK_OPTIONS = (Option("allow_once", "Allow once", "allow_once"), REJECT)
 
 
 def native_plan_of(call: Gathered) -> str:
-    """Give what a call of the agent's own exit tool asks for: its plan, and whatever else it carries.
+    """Return what a call of the agent's own exit tool asks for: its plan, and whatever else it carries.
 
     Approved, the whole call goes to the agent, which may take other arguments for granted too (Claude Code's
     `allowedPrompts` are commands that it runs without asking), so that a person must have read them.

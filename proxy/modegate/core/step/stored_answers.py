@@ -29,15 +29,15 @@ class KeepsAnswers(Protocol):
     """A dialect whose provider may keep answers."""
 
     def kept(self, request: Any) -> Kept | None:
-        """Tell where the answer to a request is kept; None if it is not."""
+        """Return where the answer to a request is kept; None if it is not."""
         ...
 
     def unstored(self, body: bytes) -> bytes:
-        """Give a request's body as one that asks for nothing to be kept, for who keeps nothing."""
+        """Return a request's body as one that asks for nothing to be kept, for who keeps nothing."""
         ...
 
     def goes_on_from(self, request: Any) -> str:
-        """Give the id of the answer or the conversation that a request goes on from; empty for none."""
+        """Return the id of the answer or the conversation that a request goes on from; empty for none."""
         ...
 
     def go_on(self, request: Any, mapped: AnswerMapped) -> bytes:
@@ -45,18 +45,18 @@ class KeepsAnswers(Protocol):
         ...
 
     def chained(self, request: Any, choice: Any, refused: Sequence[Refused]) -> bytes | None:
-        """Give the next hop as our answers alone, behind the answer that the provider keeps.
+        """Return the next hop as our answers alone, behind the answer that the provider keeps.
 
         None where it keeps none, so that all that was said goes again.
         """
         ...
 
     def answer_id(self, choice: Any) -> str:
-        """Give the id under which a hop's answer is kept; empty if it is not."""
+        """Return the id under which a hop's answer is kept; empty if it is not."""
         ...
 
     def owed(self, refused: Sequence[Refused], note: str) -> tuple[str, ...]:
-        """Give the results of refused calls, and a note to the model, as JSON for a later request."""
+        """Return the results of refused calls, and a note to the model, as JSON for a later request."""
         ...
 
 
@@ -99,12 +99,12 @@ def known(name: str, state: State) -> AnswerMapped | None:
 
 
 def changes(mapped: AnswerMapped) -> bool:
-    """Tell whether what goes on from an answer must be rewritten."""
+    """Return whether what goes on from an answer must be rewritten."""
     return mapped.client != mapped.last or bool(mapped.owed)
 
 
 def go_on(dialect: Dialect, request: Any, mapped: AnswerMapped) -> bytes:
-    """Give the request as one that goes on from the last hop."""
+    """Return the request as one that goes on from the last hop."""
     if not isinstance(dialect, KeepsAnswers):
         raise TypeError("this dialect's answers are not kept")
     return dialect.go_on(request, mapped)
@@ -113,19 +113,19 @@ def go_on(dialect: Dialect, request: Any, mapped: AnswerMapped) -> bytes:
 def chained(
     dialect: Dialect, request: Any, choice: ChoiceRead, refused: Sequence[Refused]
 ) -> bytes | None:
-    """Give the next hop as our answers alone, where the provider keeps the rest; else None."""
+    """Return the next hop as our answers alone, where the provider keeps the rest; else None."""
     if not isinstance(dialect, KeepsAnswers):
         return None
     return dialect.chained(request, choice, refused)
 
 
 def where_kept(dialect: Dialect, request: Any) -> Kept | None:
-    """Tell where the answer to a request is kept."""
+    """Return where the answer to a request is kept."""
     return dialect.kept(request) if isinstance(dialect, KeepsAnswers) else None
 
 
 def settled(kept: Kept | None, mapped: AnswerMapped | None) -> tuple[AnswerMapped, ...]:
-    """Give what is to be logged once a provider took what was owed to a conversation: it has it now.
+    """Return what is to be logged once a provider took what was owed to a conversation: it has it now.
 
     What is owed to one answer stays so, as a client may go on from there again.
     """
@@ -148,7 +148,7 @@ class Naming:
     def event(
         self, shown: ChoiceRead, hops: Sequence[ChoiceRead], refused: Sequence[Refused], note: str
     ) -> list[AnswerMapped]:
-        """Give what is to be logged of an answer that is kept.
+        """Return what is to be logged of an answer that is kept.
 
         `shown` is the hop whose id the client saw, `hops` are those that came to an end, `refused` is what
         was refused in the last of them, and `note` what else the model is to be told of that.

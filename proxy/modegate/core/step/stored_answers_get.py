@@ -39,7 +39,7 @@ class Fetched(Protocol):
         ...
 
     def write(self, name: str, refused: frozenset[str], own: frozenset[str]) -> bytes:
-        """Give it under this id, without the calls that were not released, and results of refused ones.
+        """Return it under this id, without the calls that were not released, and results of refused ones.
 
         `own` are all ids of the answer, which it does not go on from: those of its hops are our matter.
         """
@@ -60,7 +60,7 @@ class Fetch:
 
 
 def name_of(path: bytes) -> str:
-    """Give the id of the answer that a path names; empty for none."""
+    """Return the id of the answer that a path names; empty for none."""
     match = _PATH.fullmatch(path)
     return match["id"].decode() if match else ""
 
@@ -99,7 +99,7 @@ def _parts(query: bytes) -> list[bytes]:
 
 
 def reworded(step: StepId, body: bytes, dialect: Dialect, in_force: ModesInForce) -> bytes:
-    """Give a stored answer without calls in its plain text, where a mode says that those are refused.
+    """Return a stored answer without calls in its plain text, where a mode says that those are refused.
 
     Which agent asks is not known here, so that nothing else counts.
 
@@ -118,7 +118,7 @@ def reworded(step: StepId, body: bytes, dialect: Dialect, in_force: ModesInForce
 
 
 def judge(step: StepId, fetched: Fetched, fetch: Fetch, in_force: ModesInForce) -> bytes:
-    """Give a stored answer without what the mode in force does not allow, and what was refused."""
+    """Return a stored answer without what the mode in force does not allow, and what was refused."""
     offer = Offer(in_force, (), frozenset())
     calls = fetched.calls
     Gate(step, frozenset()).judge(calls, offer, in_force)

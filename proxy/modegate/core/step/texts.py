@@ -137,7 +137,7 @@ def _way_out(*, leave: bool) -> str:
 
 
 def unshown(refused: Sequence[Refused]) -> str:
-    """Tell the model what of its answer nobody was shown; empty where there is nothing of the kind.
+    """Return what tells the model what of its answer nobody was shown, or nothing.
 
     That has no result which could say so: the provider has run it, or nobody knows what it was.
     """
@@ -205,7 +205,7 @@ def not_asked() -> tuple[str, str]:
 
 
 def notice(before: str, after: str) -> str:
-    """Tell the model of a mode change made by a person."""
+    """Return what tells the model of a mode change made by a person."""
     if after == DEFAULT_MODE:
         rest = "All tools are available again; what was said of that mode before no longer holds."
     else:

@@ -76,29 +76,29 @@ def _escapes_half(text: str) -> bool:
 
 
 def spelling(key: str) -> str:
-    """Give a key as the most lenient reader compares it: without case, underscores and hyphens."""
+    """Return a key as the most lenient reader compares it: without case, underscores and hyphens."""
     return key.casefold().replace("_", "").replace("-", "")
 
 
 def has_half(text: str) -> bool:
-    """Tell whether a piece of text holds half of a character, which a client joins with the next piece."""
+    """Return whether a piece of text holds half of a character, which a client joins with the next piece."""
     return not text.isascii() and _HALF.search(text) is not None
 
 
 def paired(text: str) -> str:
-    """Give a text that was put together from pieces, in which two halves of a character are one."""
+    """Return a text that was put together from pieces, in which two halves of a character are one."""
     if not has_half(text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
 def without_halves(text: str) -> str:
-    """Give a text that can be encoded."""
+    """Return a text that can be encoded."""
     return _HALF.sub("\ufffd", text) if has_half(text) else text
 
 
 def tangled(value: Any) -> bool:
-    """Tell whether programs could read different arguments in what was read here.
+    """Return whether programs could read different arguments in what was read here.
 
     Go and others match keys without regard to case, and take the last of two; JavaScript may take a key
     for what an object inherits.

@@ -47,7 +47,7 @@ class _Layer(Protocol):
     """One coding."""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Give all that can be decoded, piece by piece, so that it can be stopped between two."""
+        """Yield all that can be decoded, piece by piece, so that it can be stopped between two."""
         ...
 
     def complete(self) -> bool:
@@ -66,7 +66,7 @@ class Decoder:
         self._each = each
 
     def feed(self, data: bytes) -> bytes:
-        """Give all that the bytes so far stand for and that was not given before.
+        """Return all that the bytes so far stand for and that was not given before.
 
         Raises:
             BadEncoding: the bytes are not of this coding.
@@ -108,7 +108,7 @@ def _each(layer: _Layer, data: bytes) -> Iterator[bytes]:
 
 
 def decoder(content_encoding: bytes, limit: int, *, each: bool = False) -> Decoder:
-    """Give a decoder for a body.
+    """Return a decoder for a body.
 
     Args:
         content_encoding: the header's value, a list in the order in which the codings were applied;
@@ -131,7 +131,7 @@ def decoder(content_encoding: bytes, limit: int, *, each: bool = False) -> Decod
 
 
 def whole(body: bytes, content_encoding: bytes, limit: int) -> bytes:
-    """Give what a whole body stands for; raises as `decoder` and what it gives do."""
+    """Return what a whole body stands for; raises as `decoder` and what it gives do."""
     undo = decoder(content_encoding, limit)
     plain = undo.feed(body)
     undo.finish()

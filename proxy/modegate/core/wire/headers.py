@@ -43,7 +43,7 @@ OUR_OWN = b"x-modegate-"
 
 
 def end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Give the lines that are meant for the other end: in order, with duplicates, names in lower case.
+    """Return the lines that are meant for the other end: in order, with duplicates, names in lower case.
 
     Lines named in a `Connection` line are removed as well.
     """
@@ -56,7 +56,7 @@ def end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
 def request_headers(
     headers: Iterable[tuple[bytes, bytes]], *, content_length: bool = True
 ) -> Headers:
-    """Give the lines of a client's request that go upstream.
+    """Return the lines of a client's request that go upstream.
 
     `Host` belongs to the new connection, `Expect` is answered here, and `x-modegate-*` is for
     modegate alone. With `content_length=False` the length goes too, for a body that was changed.
@@ -70,18 +70,18 @@ def request_headers(
 
 
 def get_all(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> list[bytes]:
-    """Give the value of every line of this name, in order."""
+    """Return the value of every line of this name, in order."""
     return [value for key, value in headers if key == name]
 
 
 def get_one(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
-    """Give the value under a name, that of several lines combined by commas (RFC 9110 section 5.3)."""
+    """Return the value under a name, that of several lines combined by commas (RFC 9110 section 5.3)."""
     values = get_all(headers, name)
     return b", ".join(values) if values else None
 
 
 def replace(headers: Iterable[tuple[bytes, bytes]], name: bytes, value: bytes | None) -> Headers:
-    """Give the lines with one value under this name, in the place of the first; None removes it."""
+    """Return the lines with one value under this name, in the place of the first; None removes it."""
     changed: Headers = []
     for line in headers:
         if line[0] != name:
@@ -95,7 +95,7 @@ def replace(headers: Iterable[tuple[bytes, bytes]], name: bytes, value: bytes | 
 
 
 def as_utf8(headers: Headers) -> Headers:
-    """Give the lines of an answer whose text was read as UTF-8, so that no client reads it as something else.
+    """Return the lines of an answer whose text was read as UTF-8, so that no client reads it otherwise.
 
     Python's `requests` decodes what it gets as `charset` says, also where that is UTF-7 or Shift JIS, in
     which other bytes are quotes and backslashes.
@@ -107,7 +107,7 @@ def as_utf8(headers: Headers) -> Headers:
 
 
 def is_upgrade(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Tell whether the client asks for a WebSocket, which could not be gated.
+    """Return whether the client asks for a WebSocket, which could not be gated.
 
     Any other upgrade (`h2c`, which some HTTP clients offer in every first request) may be ignored
     (RFC 9110 section 7.8): its lines are not passed on and the request is answered as it is.

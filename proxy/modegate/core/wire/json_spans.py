@@ -74,7 +74,7 @@ _SLICE = 2**20
 
 
 def without_lone_surrogates(text: bytes) -> bytes:
-    """Give the text with each escaped half of a pair that stands alone replaced; of the same length.
+    """Return the text with each escaped half of a pair that stands alone replaced; of the same length.
 
     Agents in JavaScript send `"\\ud83d"` where they cut a text within an emoji. Most servers take it, the
     decoder here does not: it gets this copy, in which everything stands at the same place.
@@ -98,7 +98,7 @@ _ESCAPE = 6
 
 
 def _holds(text: bytes, *words: bytes) -> bool:
-    """Tell whether a text holds one of some short words; looked for in slices, as below."""
+    """Return whether a text holds one of some short words; looked for in slices, as below."""
     return any(
         text.find(word, at, at + _SLICE + _ESCAPE) >= 0
         for at in range(0, len(text), _SLICE)
@@ -107,7 +107,7 @@ def _holds(text: bytes, *words: bytes) -> bool:
 
 
 def _halves(text: bytes) -> list[int]:
-    """Give where halves of pairs stand alone; looked for in slices, so that other threads have their turn."""
+    """Return where halves of pairs stand alone; in slices, so that other threads get a turn."""
     found: list[int] = []
     at, size = 0, len(text)
     while at < size:
@@ -186,7 +186,7 @@ def _bracket_end(text: bytes, at: int) -> int:
 
 
 def members(text: bytes, span: Span | None = None) -> list[Member]:
-    """Give the members of an object, duplicates included.
+    """Return the members of an object, duplicates included.
 
     Raises:
         ValueError: the value is not an object, or has over `MAX_MEMBERS` members.
@@ -224,7 +224,7 @@ def _hints(text: bytes) -> dict[str, bytes]:
 
 
 def fields(text: bytes, span: Span) -> dict[str, msgspec.Raw] | None:
-    """Give the members of an object, quickly; None where a key could stand there twice.
+    """Return the members of an object, quickly; None where a key could stand there twice.
 
     That is where the members in order, each once, are not what is written there: then `members` tells. It
     is so too where a key is written with escapes.
@@ -254,7 +254,7 @@ def fields(text: bytes, span: Span) -> dict[str, msgspec.Raw] | None:
 
 
 def elements(text: bytes, span: Span) -> list[Span]:
-    """Give the elements of an array.
+    """Return the elements of an array.
 
     Raises:
         ValueError: the value is not an array.
@@ -296,7 +296,7 @@ def apply(text: bytes, edits: Iterable[Edit]) -> bytes:
 
 
 def without(spans: list[Span], drop: set[int]) -> list[Edit]:
-    """Give the edits that take some neighbours out of a list, each with one comma.
+    """Return the edits that take some neighbours out of a list, each with one comma.
 
     `spans` are all elements of an array, or all members of an object from key to value.
     """
@@ -314,12 +314,12 @@ def without(spans: list[Span], drop: set[int]) -> list[Edit]:
 
 
 def without_members(found: list[Member], keys: set[str]) -> list[Edit]:
-    """Give the edits that take every member of these names out of an object."""
+    """Return the edits that take every member of these names out of an object."""
     spans = [Span(member.start, member.value.end) for member in found]
     drop = {index for index, member in enumerate(found) if member.key in keys}
     return without(spans, drop)
 
 
 def quote(text: str) -> bytes:
-    """Give a JSON string."""
+    """Return a JSON string."""
     return msgspec.json.encode(text)

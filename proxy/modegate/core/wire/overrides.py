@@ -39,7 +39,7 @@ BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE", "TRACE"})
 
 
 def override(method: str, raw_path: bytes, query: bytes, headers: Headers) -> str | None:
-    """Give the name of what says another method or path than the request line does; None if nothing does.
+    """Return the name of what says another method or path than the request line does; None if nothing does.
 
     Args:
         method: as it came.

@@ -24,12 +24,12 @@ _ROUNDS = 4
 
 
 def is_own(path: str) -> bool:
-    """Tell whether a decoded path is modegate's own; leading slashes count as one."""
+    """Return whether a decoded path is modegate's own; leading slashes count as one."""
     return path.lstrip("/").partition("/")[0] in OWN
 
 
 def looks_own(raw_path: bytes) -> bool:
-    """Tell whether somebody on the way could take this path, as it came, for one of modegate's own."""
+    """Return whether somebody on the way could take this path, as it came, for one of modegate's own."""
     if _USUAL.fullmatch(raw_path):
         return False
     text = raw_path.decode("latin-1")
@@ -42,7 +42,7 @@ def looks_own(raw_path: bytes) -> bool:
 
 
 def _resolved(path: str) -> list[str]:
-    """Give the segments without parameters, empty ones and dots (RFC 3986, section 5.2.4)."""
+    """Return the segments without parameters, empty ones and dots (RFC 3986, section 5.2.4)."""
     found: list[str] = []
     for segment in path.split("/"):
         name = segment.partition(";")[0].strip("\0\t\n\r ")

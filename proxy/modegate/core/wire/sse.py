@@ -65,7 +65,7 @@ class Frame:
     """The bytes as every reader takes them, where these are others; None too where that cannot be."""
 
     def checked(self) -> Frame:
-        """Give the frame as it may go to a client that the gate protects; odd if it may not.
+        """Return the frame as it may go to a client that the gate protects; odd if it may not.
 
         What ends a line for some clients alone stands in it as an escape, which says the same in JSON. Bytes
         that are no UTF-8, which some drop and others show as U+FFFD, are U+FFFD.
@@ -83,7 +83,7 @@ class Frame:
 
 
 def hides_data(frame: Frame) -> bool:
-    """Tell whether what a client got could hold data for one that cuts lines in its own way."""
+    """Return whether what a client got could hold data for one that cuts lines in its own way."""
     if frame.safe is None and frame.raw.isascii():
         return False
     for line, _ in _LINE.findall(frame.raw):
@@ -143,7 +143,7 @@ class FrameReader:
             )
 
     def finish(self) -> Frame | None:
-        """Give what is left when the stream ends without a blank line."""
+        """Return what is left when the stream ends without a blank line."""
         if not self._buffer:
             return None
         rest = bytes(self._buffer)
@@ -166,7 +166,7 @@ class FrameReader:
 
 
 def _first_line_end(text: bytes) -> bytes:
-    """Give how the first line ends; empty if none does."""
+    """Return how the first line ends; empty if none does."""
     # A search for either would take twenty times as long, in one go.
     feed, back = text.find(b"\n"), text.find(b"\r")
     if 0 <= back < feed or feed < 0 <= back:
@@ -175,7 +175,7 @@ def _first_line_end(text: bytes) -> bytes:
 
 
 def _may_go_on(match: re.Match[bytes], size: int) -> bool:
-    """Tell whether a line feed may still follow that belongs to this end: after CR LF CR, or LF CR."""
+    """Return whether a line feed may still follow that belongs to this end: after CR LF CR, or LF CR."""
     return match.end() == size and match.group().endswith(b"\n\r")
 
 
@@ -215,7 +215,7 @@ def parse(raw: bytes, text: bytes, ends: bytes = b"") -> Frame:
 
 
 def _joined(lines: list[tuple[bytes, bytes]], data: bytes) -> list[tuple[bytes, bytes]]:
-    """Give a frame's lines with all data in the first place; a blank is to JSON what a line end was."""
+    """Return a frame's lines with all data in the first place; a blank is to JSON what a line end was."""
     first, *rest = (place for place, (line, _) in enumerate(lines) if line.startswith(b"data"))
     lines[first] = (b"data: " + data, lines[first][1])
     gone = set(rest)
@@ -231,7 +231,7 @@ def _is_json(data: bytes) -> bool:
 
 
 def utf8(data: bytes) -> bytes:
-    """Give bytes as most programs read them: what is no UTF-8 as U+FFFD."""
+    """Return bytes as most programs read them: what is no UTF-8 as U+FFFD."""
     try:
         data.decode()
     except UnicodeDecodeError:
@@ -270,7 +270,7 @@ class FrameWriter:
         self._end = self._end or _first_line_end(raw)
 
     def passed(self, raw: bytes) -> bytes:
-        """Give a frame as it came."""
+        """Return a frame as it came."""
         if not raw:
             return b""
         lead = self._blank if self._torn else b""
@@ -278,13 +278,13 @@ class FrameWriter:
         return lead + raw
 
     def own(self, data: bytes, event: bytes = b"") -> bytes:
-        """Give a frame of one data line, named unless the name is empty."""
+        """Return a frame of one data line, named unless the name is empty."""
         end = self._end or b"\n"
         name = b"event: " + event + end if event else b""
         return self.passed(name + b"data: " + data + self._blank)
 
     def comment(self, text: str) -> bytes:
-        """Give a comment, which keeps a connection alive and means nothing."""
+        """Return a comment, which keeps a connection alive and means nothing."""
         return self.passed(b": " + text.encode() + self._blank)
 
     @property

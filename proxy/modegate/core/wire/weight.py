@@ -35,7 +35,7 @@ _INSIDE = re.compile(rb"[^\"\\]*+(?:\\.[^\"\\]*+)*+", re.DOTALL)
 
 
 def is_dense(text: bytes, most: int) -> bool:
-    """Tell whether a text holds over `most` signs that part values, those in strings not counted, or escapes
+    """Return whether a text holds over `most` signs that part values, outside strings, or escapes
     that take as long."""
     if len(text) <= most:
         return False
@@ -46,27 +46,27 @@ def is_dense(text: bytes, most: int) -> bool:
 
 
 def holds(pattern: re.Pattern[bytes], text: bytes, longest: int = 8) -> bool:
-    """Tell whether a pattern of at most `longest` bytes is found."""
+    """Return whether a pattern of at most `longest` bytes is found."""
     return any(
         pattern.search(text, at, at + _SLICE + longest) for at in range(0, len(text), _SLICE)
     )
 
 
 def slices(text: bytes, longest: int) -> Iterator[bytes]:
-    """Give a text in slices, in one of which each word of at most `longest` bytes is whole."""
+    """Yield a text in slices, in one of which each word of at most `longest` bytes is whole."""
     for at in range(0, len(text), _SLICE):
         yield text[at : at + _SLICE + longest]
 
 
 def cost(text: bytes) -> int:
-    """Give what a request costs to read, as bytes of ordinary text."""
+    """Return what a request costs to read, as bytes of ordinary text."""
     if _SMALL <= len(text) < _LARGE:
         return len(text) + _OBJECT * text.count(b"{")
     return len(text)
 
 
 def string_end(text: bytes, at: int) -> int:
-    """Give where the string ends that begins at `at`; the text's end where it does not."""
+    """Return where the string ends that begins at `at`; the text's end where it does not."""
     at += 1
     size = len(text)
     while at < size:

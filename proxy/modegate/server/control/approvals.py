@@ -88,7 +88,7 @@ class ApprovalRoutes:
         self._closing = False
 
     def routes(self) -> list[Route]:
-        """Give the routes."""
+        """Return the routes."""
         one = "/v1/approvals/{approval}"
         return [
             Route("/v1/approvals", self.approvals),
@@ -180,14 +180,14 @@ class ApprovalRoutes:
         return key, name
 
     async def _offered(self, key: SessionKey, name: str) -> tuple[Option, ...]:
-        """Give a question's options; none of one that was forgotten."""
+        """Return a question's options; none of one that was forgotten."""
         try:
             return (await self._approvals.look(key, name)).asked.options
         except NotOpen:
             return ()
 
     async def _how(self, key: SessionKey, name: str) -> dict[str, Any]:
-        """Give how a question was settled; nothing of one that was forgotten."""
+        """Return how a question was settled; nothing of one that was forgotten."""
         try:
             return _ending(await self._approvals.look(key, name))
         except NotOpen:
@@ -196,7 +196,7 @@ class ApprovalRoutes:
     async def _attended(
         self, stream: AsyncGenerator[bytes], tenant: Tenant, client: str
     ) -> AsyncIterator[bytes]:
-        """Give a stream; when it ends, its client shows nothing any more."""
+        """Yield a stream; when it ends, its client shows nothing any more."""
         try:
             async with aclosing(stream):
                 async for piece in stream:
@@ -227,7 +227,7 @@ class ApprovalRoutes:
 
 
 def shown(pending: Pending) -> dict[str, Any]:
-    """Give a question as people's tools see it; a settled one has no text any more."""
+    """Return a question as people's tools see it; a settled one has no text any more."""
     approval, asked = pending.approval, pending.approval.asked
     return {
         "id": asked.id,
@@ -249,7 +249,7 @@ def shown(pending: Pending) -> dict[str, Any]:
 
 
 def _ending(approval: Approval) -> dict[str, Any]:
-    """Give the status, and what is known of how it came about."""
+    """Return the status, and what is known of how it came about."""
     known = {
         "option": approval.option,
         "by": approval.by,

@@ -29,7 +29,7 @@ class Follower:
         self._shown: dict[SessionKey, dict[str, Approval]] = {}
 
     async def follow(self) -> AsyncGenerator[list[Pending], None]:
-        """Give all that is open, then what changes; an empty list after 1 s in which nothing did.
+        """Yield all that is open, then what changes; an empty list after 1 s in which nothing did.
 
         A question that is given is new, or has changed; when it is no longer open it is given once more.
         """
@@ -71,7 +71,7 @@ class Follower:
         return news
 
     async def _end(self, key: SessionKey, last: Approval) -> Approval:
-        """Give a question as it ended."""
+        """Return a question as it ended."""
         with suppress(NotOpen, SessionUnreadable):
             found = await self._approvals.look(key, last.asked.id)
             if not found.open:

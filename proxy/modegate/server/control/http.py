@@ -20,7 +20,7 @@ SSE_HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
 def tenant_of(request: Request) -> Tenant:
-    """Give the tenant that is asked about.
+    """Return the tenant that is asked about.
 
     Raises:
         HTTPException: 404, the token is not for this tenant; the same whether the tenant exists or not.
@@ -49,19 +49,19 @@ def _grant(request: Request) -> Grant:
 
 
 def person_of(request: Request) -> str:
-    """Give the way in which a person came, as the log names it, with the name of a token of the policy."""
+    """Return the way in which a person came, as the log names it, with the name of a token of the policy."""
     way = "cli" if request.headers.get("x-modegate-client") == "cli" else "control"
     name = _grant(request).name
     return f"person:{way}" if name == OWN_TOKEN else f"person:{way}/{name}"
 
 
 def wants_stream(request: Request) -> bool:
-    """Tell whether server-sent events are asked for."""
+    """Return whether server-sent events are asked for."""
     return "text/event-stream" in request.headers.get("accept", "")
 
 
 async def body_of(request: Request) -> bytes:
-    """Give the body.
+    """Return the body.
 
     Raises:
         TooLarge: it is over `MAX_BODY`.
@@ -75,7 +75,7 @@ async def body_of(request: Request) -> bytes:
 
 
 def error_of(error: ModegateError) -> dict[str, Any]:
-    """Give what `{"error": …}` holds."""
+    """Return what `{"error": …}` holds."""
     body: dict[str, Any] = {"code": error.code, "message": str(error)}
     if isinstance(error, UnknownMode):
         body["available"] = list(error.available)

@@ -30,14 +30,14 @@ class LogRoutes:
         self._folds = folds
 
     def routes(self) -> list[Route]:
-        """Give the routes below `/control`."""
+        """Return the routes below `/control`."""
         return [
             Route("/v1/log", self.show),
             Route("/v1/log/adopt", self.adopt, methods=["POST"]),
         ]
 
     async def show(self, _request: Request) -> Response:
-        """Tell whether the log is served from, and what is the matter with it."""
+        """Return whether the log is served from, and what is the matter with it."""
         try:
             await self._log.ping()
         except LogUnavailable as error:

@@ -57,7 +57,7 @@ class Folds(SetsModes, Protocol):
     """What the control API needs of the folds."""
 
     async def state(self, key: SessionKey) -> State:
-        """Give the session's state, not older than the call."""
+        """Return the session's state, not older than the call."""
         ...
 
     def begin_anew(self) -> None:
@@ -130,7 +130,7 @@ class Control:
         self._closing = False
 
     def router(self) -> Router:
-        """Give the routes below `/control`."""
+        """Return the routes below `/control`."""
         one = "/v1/sessions/{session}"
         return Router(
             [
@@ -214,7 +214,7 @@ class Control:
         return JSONResponse(body)
 
     async def events(self, request: Request) -> Response:
-        """Give a page of a session's events, or follow them as server-sent events."""
+        """Return a page of a session's events, or follow them as server-sent events."""
         key = _key(request)
         after = Seq(_number(request, "after", 0, low=0, high=2**53))
         if wants_stream(request):
@@ -264,7 +264,7 @@ class Control:
 
 
 async def on_error(_request: Request, error: Exception) -> Response:
-    """Give any error as the control API's JSON."""
+    """Return any error as the control API's JSON."""
     match error:
         case ModegateError():
             body = error_of(error)
@@ -282,7 +282,7 @@ async def on_error(_request: Request, error: Exception) -> Response:
 
 
 def policy_json(policies: PolicySource) -> dict[str, Any]:
-    """Give the policy in force and its last reload."""
+    """Return the policy in force and its last reload."""
     policy, status = policies.current, policies.status
     return {
         "hash": policy.hash,

@@ -26,7 +26,7 @@ def weakness(token: str) -> str:
 
 
 def read_token(state_dir: Path) -> str | None:
-    """Give the stored token, or None if there is none or if others can read it."""
+    """Return the stored token, or None if there is none or if others can read it."""
     path = state_dir / TOKEN_FILE
     try:
         with path.open() as file:
@@ -39,7 +39,7 @@ def read_token(state_dir: Path) -> str | None:
 
 
 def ensure_token(state_dir: Path) -> str:
-    """Give the stored token; make one (mode 0600, complete or not at all) where there is none.
+    """Return the stored token; make one (mode 0600, complete or not at all) where there is none.
 
     It is kept over restarts, so that several processes of one machine share it.
 

@@ -40,7 +40,7 @@ class Failures:
         self._told: dict[str, float] = {}
 
     def error(self, what: str, error: Exception, *, full: bool = False) -> LogUnavailable:
-        """Give the error to raise, and log the store's words, at most once in `TELL_EVERY_S`.
+        """Return the error to raise, and log the store's words, at most once in `TELL_EVERY_S`.
 
         Args:
             what: what cannot be done: `read`, `written`, `reached`.
@@ -55,7 +55,7 @@ class Failures:
 
 
 def is_kin_of_all(key: SessionKey, entries: Sequence[Entry]) -> bool:
-    """Tell whether a mode is set on a session with a derived id before it was opened, by a person.
+    """Return whether a mode is set on a session with a derived id before it was opened, by a person.
 
     Rows of the index that tell whose session it is may follow later, or be lost.
     """

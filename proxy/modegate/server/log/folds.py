@@ -49,7 +49,7 @@ class _Slot:
         return max(self.end, self.state.seq if self.state else Seq(0))
 
     def current(self) -> State | None:
-        """Give the state if it holds all that the feed has told of."""
+        """Return the state if it holds all that the feed has told of."""
         return self.state if self.state and self.state.seq >= self.end else None
 
 
@@ -85,7 +85,7 @@ class Folds:
         return len(self._slots)
 
     async def state(self, key: SessionKey) -> State:
-        """Give a state that holds every event that was acknowledged before the call.
+        """Return a state that holds every event that was acknowledged before the call.
 
         Raises:
             LogUnavailable: the log cannot be read now.
@@ -285,5 +285,5 @@ class Folds:
 
 
 def _follows_parent(state: State, by: str) -> bool:
-    """Tell whether a person who sets the mode in force still changes something: ends a child's following."""
+    """Return whether a person who sets the mode in force still changes something (a child's following)."""
     return by.startswith("person:") and follows(state) is not None

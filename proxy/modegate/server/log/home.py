@@ -95,7 +95,7 @@ class Home:
         return self._identity
 
     def is_ours(self, found: str | None) -> bool:
-        """Tell whether a store is trusted; False: none was met yet, so that this one is to be kept.
+        """Return whether a store is trusted; False: none was met yet, so that this one is to be kept.
 
         Args:
             found: what the store is called; None if it has no identity.
@@ -173,7 +173,7 @@ class Home:
 
 
 def lost(what: str) -> AnotherLog:
-    """Give the error for a store that lost a part of itself, such as keys that Redis evicted."""
+    """Return the error for a store that lost a part of itself, such as keys that Redis evicted."""
     return AnotherLog(_words(f"it has lost {what}"))
 
 

@@ -97,7 +97,7 @@ class EventLog(Protocol):
         ...
 
     async def read(self, key: SessionKey, after: Seq = Seq(0), limit: int = 1000) -> list[Record]:
-        """Give up to `limit` records after a seq, in order and without a hole.
+        """Return up to `limit` records after a seq, in order and without a hole.
 
         Raises:
             SessionUnreadable: events are missing that the log once held.
@@ -105,7 +105,7 @@ class EventLog(Protocol):
         ...
 
     async def changes(self, position: str | None, *, wait: float = 0.0) -> Changes:
-        """Give what the feed brought after `position` (None: only the feed's present end).
+        """Return what the feed brought after `position` (None: only the feed's present end).
 
         With `wait`, wait up to that many seconds for something to come.
         """
@@ -116,7 +116,7 @@ class EventLog(Protocol):
         ...
 
     async def was_seen(self, key: SessionKey) -> bool:
-        """Tell whether the index knows the session."""
+        """Return whether the index knows the session."""
         ...
 
     async def sessions(self, tenant: Tenant, cursor: str | None = None, limit: int = 50) -> Page:
@@ -124,15 +124,15 @@ class EventLog(Protocol):
         ...
 
     async def derived_kin(self, tenant: Tenant, agent: str, since: int) -> list[SessionKey]:
-        """Give sessions with events that were derived for this agent and seen or changed since then."""
+        """Return sessions with events that were derived for this agent and seen or changed since then."""
         ...
 
     async def questions(self, tenant: Tenant, after: int, limit: int = 1000) -> list[Question]:
-        """Give what was asked and expires after a time, the latest to expire first; settled or not."""
+        """Return what was asked and expires after a time, the latest to expire first; settled or not."""
         ...
 
     async def asked_in(self, tenant: Tenant, approval: str) -> SessionKey | None:
-        """Give the session of a question; None if it was never asked, or expired over a day ago."""
+        """Return the session of a question; None if it was never asked, or expired over a day ago."""
         ...
 
     async def save_checkpoint(self, key: SessionKey, seq: Seq, checkpoint: bytes) -> None:
@@ -140,7 +140,7 @@ class EventLog(Protocol):
         ...
 
     async def load_checkpoint(self, key: SessionKey) -> tuple[Seq, bytes] | None:
-        """Give the newest checkpoint of this `fold.CHECKPOINT_VERSION`."""
+        """Return the newest checkpoint of this `fold.CHECKPOINT_VERSION`."""
         ...
 
     async def put_blob(self, key: SessionKey, ref: str, body: bytes, keep_ms: int) -> None:
@@ -148,7 +148,7 @@ class EventLog(Protocol):
         ...
 
     async def get_blobs(self, key: SessionKey, refs: Sequence[str]) -> dict[str, bytes]:
-        """Give those bodies that are still there."""
+        """Return those bodies that are still there."""
         ...
 
     async def ping(self) -> None:
@@ -160,7 +160,7 @@ class EventLog(Protocol):
         ...
 
     async def warnings(self) -> list[str]:
-        """Give what an operator should change about the store, as far as it tells."""
+        """Return what an operator should change about the store, as far as it tells."""
         ...
 
     async def close(self) -> None:

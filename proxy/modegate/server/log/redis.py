@@ -137,7 +137,7 @@ class RedisLog:
         await pipe.execute()
 
     async def read(self, key: SessionKey, after: Seq = Seq(0), limit: int = 1000) -> list[Record]:
-        """Give up to `limit` records after a seq, in order and without a hole."""
+        """Return up to `limit` records after a seq, in order and without a hole."""
         names, index = SessionKeys(key), Index(key.tenant)
         pipe = self._reader.pipeline(transaction=False)
         # What is promised is asked first, so that an append in between cannot look like a loss.
@@ -164,7 +164,7 @@ class RedisLog:
         return records
 
     async def changes(self, position: str | None, *, wait: float = 0.0) -> Changes:
-        """Give what the feed brought after `position` (None: only the feed's present end)."""
+        """Return what the feed brought after `position` (None: only the feed's present end)."""
         with self._reported("read"):
             found = await self._changes(position)
             loop = asyncio.get_running_loop()
@@ -219,7 +219,7 @@ class RedisLog:
             await pipe.execute()
 
     async def was_seen(self, key: SessionKey) -> bool:
-        """Tell whether the index knows the session."""
+        """Return whether the index knows the session."""
         index = Index(key.tenant)
         pipe = self._reader.pipeline(transaction=False)
         pipe.zscore(index.times, key.session)
@@ -283,7 +283,7 @@ class RedisLog:
             skip += count
 
     async def derived_kin(self, tenant: Tenant, agent: str, since: int) -> list[SessionKey]:
-        """Give sessions with events that were derived for this agent and seen or changed since."""
+        """Return sessions with events that were derived for this agent and seen or changed since."""
         index = Index(tenant)
         pipe = self._reader.pipeline(transaction=False)
         pipe.hget(STORE, marked(tenant))
@@ -312,7 +312,7 @@ class RedisLog:
         ]
 
     async def questions(self, tenant: Tenant, after: int, limit: int = 1000) -> list[Question]:
-        """Give what was asked and expires after a time, the latest to expire first; settled or not."""
+        """Return what was asked and expires after a time, the latest to expire first; settled or not."""
         index = Index(tenant)
         with self._reported("read"):
             rows = await self._reader.zrange(
@@ -329,7 +329,7 @@ class RedisLog:
         ]
 
     async def asked_in(self, tenant: Tenant, approval: str) -> SessionKey | None:
-        """Give the session of a question; None if it was never asked, or expired over a day ago."""
+        """Return the session of a question; None if it was never asked, or expired over a day ago."""
         with self._reported("read"):
             found = await self._reader.hget(Index(tenant).questions, approval)
         return None if found is None else SessionKey(tenant, SessionId(found.decode()))
@@ -340,7 +340,7 @@ class RedisLog:
             await self._save([SessionKeys(key).checkpoint], [seq, checkpoint])
 
     async def load_checkpoint(self, key: SessionKey) -> tuple[Seq, bytes] | None:
-        """Give the newest checkpoint of this `fold.CHECKPOINT_VERSION`."""
+        """Return the newest checkpoint of this `fold.CHECKPOINT_VERSION`."""
         with self._reported("read"):
             found = await self._reader.hmget(SessionKeys(key).checkpoint, ["seq", "state"])
         seq, state = found
@@ -352,7 +352,7 @@ class RedisLog:
             await self._writer.set(SessionKeys(key).blob + ref, body, px=keep_ms)
 
     async def get_blobs(self, key: SessionKey, refs: Sequence[str]) -> dict[str, bytes]:
-        """Give those bodies that are still there."""
+        """Return those bodies that are still there."""
         if not refs:
             return {}
         with self._reported("read"):
@@ -371,7 +371,7 @@ class RedisLog:
             return await self._trust.adopt()
 
     async def warnings(self) -> list[str]:
-        """Give what an operator should change, where this user may ask: that the server evicts."""
+        """Return what an operator should change, where this user may ask: that the server evicts."""
         try:
             info = await self._reader.info("memory")
         except (RedisError, OSError):

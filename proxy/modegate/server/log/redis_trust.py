@@ -116,7 +116,7 @@ class RedisTrust:
 
 
 def place(stream_id: bytes) -> int:
-    """Give a number that grows with the ids of a stream."""
+    """Return a number that grows with the ids of a stream."""
     milliseconds, _, number = stream_id.partition(b"-")
     return (int(milliseconds) << 20) + min(int(number), (1 << 20) - 1)
 

@@ -21,7 +21,7 @@ _OWN = ("username", "password")
 
 
 def is_sentinel(url: str) -> bool:
-    """Tell whether a URL names Sentinels."""
+    """Return whether a URL names Sentinels."""
     return url.partition(":")[0] in SCHEMES
 
 

@@ -140,7 +140,7 @@ class EmbeddedLog:
                 _note_question(db, key, entry.event, entry.at)
 
     async def read(self, key: SessionKey, after: Seq = Seq(0), limit: int = 1000) -> list[Record]:
-        """Give up to `limit` records after a seq, in order and without a hole."""
+        """Return up to `limit` records after a seq, in order and without a hole."""
         promised = "select seq from sessions where tenant = ? and session = ?"
         page = "select seq, envelope from events where key = ? and seq > ? order by seq limit ?"
         with self._reading() as db:
@@ -155,7 +155,7 @@ class EmbeddedLog:
         return records
 
     async def changes(self, position: str | None, *, wait: float = 0.0) -> Changes:
-        """Give what the feed brought after `position` (None: only the feed's present end)."""
+        """Return what the feed brought after `position` (None: only the feed's present end)."""
         found = self._changes(position)
         loop = asyncio.get_running_loop()
         until = loop.time() + wait
@@ -201,7 +201,7 @@ class EmbeddedLog:
         await self._write(job)
 
     async def was_seen(self, key: SessionKey) -> bool:
-        """Tell whether the index knows the session."""
+        """Return whether the index knows the session."""
         sql = "select 1 from sessions where tenant = ? and session = ?"
         with self._reading() as db:
             return _one(db, sql, key.tenant, key.session) is not None
@@ -223,7 +223,7 @@ class EmbeddedLog:
         return Page(rows, write_cursor(rows[-1].at, rows[-1].key.session) if more else None)
 
     async def derived_kin(self, tenant: Tenant, agent: str, since: int) -> list[SessionKey]:
-        """Give sessions with events that were derived for this agent and seen or changed since."""
+        """Return sessions with events that were derived for this agent and seen or changed since."""
         sql = (
             "select distinct session from derived join sessions using (tenant, session) "
             "where tenant = ? and derived.agent in (?, ?) and seq > 0 and at >= ?"
@@ -233,7 +233,7 @@ class EmbeddedLog:
         return [SessionKey(tenant, SessionId(name)) for (name,) in found]
 
     async def questions(self, tenant: Tenant, after: int, limit: int = 1000) -> list[Question]:
-        """Give what was asked and expires after a time, the latest to expire first; settled or not."""
+        """Return what was asked and expires after a time, the latest to expire first; settled or not."""
         sql = (
             "select session, id, expires from questions where tenant = ? and expires > ? "
             "order by expires desc limit ?"
@@ -243,7 +243,7 @@ class EmbeddedLog:
         return [Question(SessionKey(tenant, SessionId(one)), name, end) for one, name, end in found]
 
     async def asked_in(self, tenant: Tenant, approval: str) -> SessionKey | None:
-        """Give the session of a question; None if it was never asked, or expired over a day ago."""
+        """Return the session of a question; None if it was never asked, or expired over a day ago."""
         sql = "select session from questions where tenant = ? and id = ?"
         with self._reading() as db:
             found = _one(db, sql, tenant, approval)
@@ -259,7 +259,7 @@ class EmbeddedLog:
         await self._write(lambda db: db.execute(sql, row))
 
     async def load_checkpoint(self, key: SessionKey) -> tuple[Seq, bytes] | None:
-        """Give the newest checkpoint of this `fold.CHECKPOINT_VERSION`."""
+        """Return the newest checkpoint of this `fold.CHECKPOINT_VERSION`."""
         sql = "select seq, state from checkpoints where key = ? and version = ?"
         with self._reading() as db:
             found = db.execute(sql, (str(key), CHECKPOINT_VERSION)).fetchone()
@@ -277,7 +277,7 @@ class EmbeddedLog:
         await self._write(job)
 
     async def get_blobs(self, key: SessionKey, refs: Sequence[str]) -> dict[str, bytes]:
-        """Give those bodies that are still there."""
+        """Return those bodies that are still there."""
         sql = "select body from blobs where key = ? and ref = ? and until >= ?"
         now = self._clock.now_ms()
         with self._reading() as db:
@@ -298,7 +298,7 @@ class EmbeddedLog:
         return self._identity
 
     async def warnings(self) -> list[str]:
-        """Give what an operator should change: nothing."""
+        """Return what an operator should change: nothing."""
         return []
 
     async def close(self) -> None:

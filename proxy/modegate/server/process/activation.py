@@ -17,7 +17,7 @@ _NAMES = ("agents", "control")
 
 
 def passed(environ: MutableMapping[str, str], pid: int) -> list[socket.socket]:
-    """Give the sockets meant for this process: that for agents, then that for people, if there are two.
+    """Return the sockets meant for this process: that for agents, then that for people, if there are two.
 
     They are told apart by their names (`FileDescriptorName=` of a socket unit) where both have theirs, else
     by their order. The variables are removed, since they are not for processes that are started from here.

@@ -51,7 +51,7 @@ class Guest(Protocol):
         ...
 
     def is_late(self, now: float) -> bool:
-        """Tell whether it keeps waiting for longer than it may."""
+        """Return whether it keeps waiting for longer than it may."""
         ...
 
     def time_out(self) -> None:
@@ -92,7 +92,7 @@ class Door:
         return True
 
     def serves_agent(self, guest: Guest) -> bool:
-        """Tell whether a connection is one of those with requests of agents."""
+        """Return whether a connection is one of those with requests of agents."""
         return guest in self._busy
 
     def served(self, guest: Guest) -> None:
@@ -126,7 +126,7 @@ def room_for_agents(chosen: int | None = None) -> int:
 
 
 def _enough(hard: int, connections: int) -> int:
-    """Give what to ask for: not all there is, since some programs that are started close each descriptor."""
+    """Return what to ask for: not all there is, as some programs close each descriptor."""
     wanted = 2 * connections + OWN_FILES + FOR_PEOPLE
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if resource.RLIM_INFINITY in (soft, hard):

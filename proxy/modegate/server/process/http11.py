@@ -114,7 +114,7 @@ class Http11Protocol(HttpToolsProtocol):
         self.transport.abort()
 
     def is_late(self, now: float) -> bool:
-        """Tell whether a request takes longer to arrive than it may."""
+        """Return whether a request takes longer to arrive than it may."""
         if self._awaited is None:
             return False
         if self._in_head:

@@ -61,7 +61,7 @@ class Addresses:
         return None if self.control is None else int(self.control.getsockname()[1])
 
     def told(self, settings: Settings) -> Settings:
-        """Give the settings with the addresses of sockets that a parent has chosen."""
+        """Return the settings with the addresses of sockets that a parent has chosen."""
         if not self.passed:
             return settings
         host, port = self.agents.getsockname()[:2]
@@ -76,7 +76,7 @@ class Addresses:
             one.close()
 
     def all(self) -> list[socket]:
-        """Give every socket."""
+        """Return every socket."""
         return [self.agents, *([self.control] if self.control else ())]
 
 
@@ -162,7 +162,7 @@ async def _tell(settings: Settings, addresses: Addresses, composed: Composed) ->
 
 
 def facts(settings: Settings, ports: tuple[int, int], policies: Policies) -> dict[str, str]:
-    """Give what an operator needs to know at the start; `ports` are those of agents and of control."""
+    """Return what an operator needs to know at the start; `ports` are those of agents and of control."""
     base = _base(settings.host, ports[0])
     control = _base(settings.control_host or settings.host, ports[1])
     modes = ", ".join(policies.current.modes) or "none"
@@ -182,7 +182,7 @@ def facts(settings: Settings, ports: tuple[int, int], policies: Policies) -> dic
 
 
 def banner(told: dict[str, str]) -> str:
-    """Give it as lines for people."""
+    """Return it as lines for people."""
     first, *rest = told.items()
     lines = [" ".join(first)]
     lines += [printable(f"  {name:<9} {text}") for name, text in rest]

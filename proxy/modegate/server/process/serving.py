@@ -98,7 +98,7 @@ COLLECT_EVERY = 600
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """Give a uvloop loop where there is uvloop."""
+    """Return a uvloop loop where there is uvloop."""
     if sys.platform == "win32":
         return asyncio.new_event_loop()
     import uvloop

@@ -6,7 +6,7 @@ import ssl
 
 
 def tls_trouble(url: str, error: BaseException) -> str | None:
-    """Give what is wrong if this error comes from TLS, however deep it lies; None if it does not."""
+    """Return what is wrong if this error comes from TLS, however deep it lies; None if it does not."""
     seen: BaseException | None = error
     while seen is not None and not isinstance(seen, ssl.SSLError):
         seen = seen.__cause__ or seen.__context__

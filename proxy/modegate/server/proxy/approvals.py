@@ -338,11 +338,11 @@ class Approvals:
                 await self.left(one.key, one.approval.asked.id, client)
 
     async def find(self, tenant: Tenant, approval_id: str) -> SessionKey | None:
-        """Give the session of a question, from the index; None if the tenant never asked it."""
+        """Return the session of a question, from the index; None if the tenant never asked it."""
         return await self._log.asked_in(tenant, approval_id)
 
     async def settled_ones(self, tenant: Tenant) -> list[Pending]:
-        """Give what was settled of a tenant's questions of the last day, as far as it is remembered."""
+        """Return what was settled of a tenant's questions of the last day, as far as it is remembered."""
         found: list[Pending] = []
         for key in await self.sessions(tenant):
             with suppress(SessionUnreadable):
@@ -351,7 +351,7 @@ class Approvals:
         return sorted(found, key=lambda one: one.approval.asked_at)
 
     async def open_ones(self, tenant: Tenant) -> list[Pending]:
-        """Give all that a tenant's people can still answer, the oldest first.
+        """Return all that a tenant's people can still answer, the oldest first.
 
         The index gives the sessions that asked in the last day (the 1,000 latest questions), the fold says
         what is open in them; sessions in memory cost a few microseconds each.
@@ -360,7 +360,7 @@ class Approvals:
         return sorted(found, key=lambda one: one.approval.asked_at)
 
     async def of(self, key: SessionKey) -> list[Pending]:
-        """Give what is open in one session, the oldest first; nothing of one that cannot be read."""
+        """Return what is open in one session, the oldest first; nothing of one that cannot be read."""
         try:
             state = await self._readable(key)
         except SessionUnreadable:
@@ -373,12 +373,12 @@ class Approvals:
         ]
 
     async def sessions(self, tenant: Tenant) -> list[SessionKey]:
-        """Give the sessions whose questions are not yet expired, settled or not."""
+        """Return the sessions whose questions are not yet expired, settled or not."""
         rows = await self._log.questions(tenant, self._clock.now_ms())
         return list(dict.fromkeys(row.key for row in rows))
 
     async def look(self, key: SessionKey, approval_id: str) -> Approval:
-        """Give a question as the log has it now.
+        """Return a question as the log has it now.
 
         Raises:
             NotOpen: there is no such question, or it was settled long ago.

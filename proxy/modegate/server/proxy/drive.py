@@ -370,14 +370,14 @@ def _slices(chunk: bytes) -> Iterator[bytes]:
 
 
 def _is_end(effect: Effect) -> bool:
-    """Tell whether nothing but the end follows, so that the last piece can say so."""
+    """Return whether nothing but the end follows, so that the last piece can say so."""
     if isinstance(effect, Finish):
         return not effect.broken
     return isinstance(effect, StopUpstream | Count)
 
 
 def _outcome(approval: Approval) -> str:
-    """Give what came of a question: `approved`, `rejected`, or why nobody answered it in time."""
+    """Return what came of a question: `approved`, `rejected`, or why nobody answered it in time."""
     if approval.status is Status.ANSWERED:
         return "approved" if approval.approved else "rejected"
     return approval.why or approval.status.value

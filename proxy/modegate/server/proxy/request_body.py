@@ -28,7 +28,7 @@ class Inbox:
         self._read = asyncio.Event()
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Give the body as it comes.
+        """Yield the body as it comes.
 
         Raises:
             ClientGone: it went before the body's end.
@@ -50,7 +50,7 @@ class Inbox:
                 yield piece
 
     async def body(self) -> bytes:
-        """Give the whole body; raises as `pieces` does.
+        """Return the whole body; raises as `pieces` does.
 
         Raises:
             Overloaded: no step may hold more now.

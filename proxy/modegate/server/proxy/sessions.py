@@ -52,7 +52,7 @@ class Sessions:
         self._gaps = folds.gaps
 
     async def follow(self, found: Identified) -> Identified:
-        """Give the session to which the answer was given that a request goes on from, if it names no other.
+        """Return the session to which the answer was given that a request goes on from, if it names no other.
 
         Such a request often holds no user message, or a new one, from which another id would be derived.
         """
@@ -84,7 +84,7 @@ class Sessions:
         return await self._stand(found.key, state, policy)
 
     async def _opened(self, found: Identified, policy: Policy, path: str) -> State:
-        """Give the state of a session that has begun: by its log, or because its beginning is default.
+        """Return the state of a session that has begun: by its log, or because its beginning is default.
 
         Whatever ends this early, leaves nothing behind that could be taken for a beginning.
         """
@@ -109,14 +109,14 @@ class Sessions:
         raise Conflict(f"session {found.key} changes too fast to be opened; try again")
 
     def _must_look(self, found: Identified, state: State, policy: Policy) -> bool:
-        """Tell whether the log and the policy leave open in which mode the session begins."""
+        """Return whether the log and the policy leave open in which mode the session begins."""
         if state.begun or state.unreadable is not None:
             return False
         plain = not found.derived and policy.sessions.initial(found.key.tenant) == DEFAULT_MODE
         return not plain and not self._began(found.key)
 
     async def stand(self, key: SessionKey, policy: Policy) -> ModesInForce:
-        """Give what a session stands under now, its parents' modes included."""
+        """Return what a session stands under now, its parents' modes included."""
         return await self._stand(key, await self._folds.state(key), policy)
 
     async def _stand(self, key: SessionKey, state: State, policy: Policy) -> ModesInForce:
@@ -132,7 +132,7 @@ class Sessions:
 
     @staticmethod
     def _opening(found: Identified, state: State, first: ModeId, path: str) -> list[Event]:
-        """Give what the log must hold before this step: nothing for a session that is only seen."""
+        """Return what the log must hold before this step: nothing for a session that is only seen."""
         if state.opened is not None or state.unreadable is not None:
             return []
         if first == DEFAULT_MODE and found.parent is None and not state.ever_gated:
@@ -141,7 +141,7 @@ class Sessions:
         return [opened, ModeSet(first)] if first != DEFAULT_MODE else [opened]
 
     async def _first_mode(self, found: Identified, policy: Policy) -> ModeId:
-        """Give the mode in which a session begins that was never seen."""
+        """Return the mode in which a session begins that was never seen."""
         initial = policy.sessions.initial(found.key.tenant)
         if not found.derived:
             return initial
@@ -152,7 +152,7 @@ class Sessions:
         return start
 
     def _began(self, key: SessionKey) -> bool:
-        """Tell whether the session is known to have begun in default, unless its log says otherwise."""
+        """Return whether the session is known to have begun in default, unless its log says otherwise."""
         if self._gaps != self._folds.gaps:
             # Whatever was known may have been lost with what was lost.
             self._gaps = self._folds.gaps
@@ -172,12 +172,12 @@ class States(Protocol):
     """Whoever gives the states of sessions."""
 
     async def state(self, key: SessionKey) -> State:
-        """Give a state that holds every event that was acknowledged before the call."""
+        """Return a state that holds every event that was acknowledged before the call."""
         ...
 
 
 async def chain_of(folds: States, key: SessionKey, state: State) -> list[tuple[SessionId, State]]:
-    """Give a session and those whose modes it follows: its parent, its parent's, and so on.
+    """Return a session and those whose modes it follows: its parent, its parent's, and so on.
 
     Raises:
         LogUnavailable: the log cannot be read.
@@ -191,7 +191,7 @@ async def chain_of(folds: States, key: SessionKey, state: State) -> list[tuple[S
 
 
 async def held_by(folds: States, key: SessionKey, state: State) -> Held:
-    """Give by whom a session is held; by none, as far as is known, where a parent has lost events.
+    """Return by whom a session is held; by none, as far as is known, where a parent has lost events.
 
     Raises:
         LogUnavailable: the log cannot be read.
@@ -213,7 +213,7 @@ class Look:
 
 
 async def look(folds: States, policy: Policy, row: Listed) -> Look:
-    """Give how a session of the index looks.
+    """Return how a session of the index looks.
 
     Raises:
         LogUnavailable: the log cannot be read.

@@ -31,7 +31,7 @@ class Siblings:
         folds.on_change.append(self._changed)
 
     async def start(self, tenant: Tenant, agent: str, policy: Policy) -> ModeId:
-        """Give the mode in which a derived session of this agent begins that was never seen.
+        """Return the mode in which a derived session of this agent begins that was never seen.
 
         Call it after a strict read, which brings what has changed.
 

@@ -228,7 +228,7 @@ class Step:
             )
 
     async def _model(self, endpoint: Endpoint, dialect: DialectName) -> str | None:
-        """Give the model that the request names, if its upstream depends on that; else nothing is read."""
+        """Return the model that the request names, if its upstream depends on that; else nothing is read."""
         if not self._reach.upstreams.wants_model(dialect):
             return None
         named = model_of_path(endpoint.path)

@@ -112,7 +112,7 @@ class StepLog:
             logger.info("%s", _console(fields), extra={"fields": fields})
 
     def _added(self) -> float | None:
-        """Give the seconds that modegate itself took until the first byte; None without an answer."""
+        """Return the seconds that modegate itself took until the first byte; None without an answer."""
         if not (self._has_answer and self._first):
             return None
         return self._first - self._began - self._elsewhere
@@ -140,7 +140,7 @@ class StepLog:
 
 
 def _console(fields: dict[str, object]) -> str:
-    """Give the fields as words for people: the step's id last, since it is the longest and least read."""
+    """Return the fields as words for people: the step's id last, since it is the longest and least read."""
     shown = {name: value for name, value in fields.items() if name not in ("step", "policy")}
     verdicts = shown.pop("verdicts", {})
     if isinstance(verdicts, dict):

@@ -42,7 +42,7 @@ class Thinking:
     async def __call__(
         self, size: int, decide: Callable[[*Given], Result], *given: *Given
     ) -> Result:
-        """Give what `decide` gives for these; `size` is how many bytes it may read.
+        """Return what `decide` gives for these; `size` is how many bytes it may read.
 
         One who is cancelled meanwhile waits for its end: what is read must not be given back before.
         """

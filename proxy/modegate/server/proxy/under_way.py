@@ -63,7 +63,7 @@ class Look:
         self.mark = Mark()
 
     async def __call__(self) -> ModesInForce:
-        """Give what the session stands under; from here on the sessions that hold it are watched too."""
+        """Return what the session stands under; from here on the sessions that hold it are watched too."""
         while True:
             self.mark.changed = False
             in_force = await self._sessions.stand(self._key, self._policies.current)
@@ -76,7 +76,7 @@ class Look:
         return self._under_way.also(self.mark, keys)
 
     async def tightened(self) -> ModesInForce | None:
-        """Give what the session stands under if a person has set a mode; free unless the log changed."""
+        """Return what the session stands under if a person has set a mode; free unless the log changed."""
         if not self.mark.changed:
             return None
         now = await self()
@@ -106,7 +106,7 @@ class UnderWay:
 
     @contextmanager
     def wake(self, key: SessionKey) -> Iterator[asyncio.Event]:
-        """Give what is set whenever the log of a session may have changed; whoever looks clears it before."""
+        """Yield what is set whenever the log of a session may have changed; who looks clears it before."""
         mark = Mark()
         mark.woken = asyncio.Event()
         self.also(mark, (key,))

@@ -15,7 +15,7 @@ from modegate.core.policy.base_url import Base
 
 
 def failure(base: Base, error: Exception) -> UpstreamFailed:
-    """Give the error to report: which upstream, and what happened."""
+    """Return the error to report: which upstream, and what happened."""
     upstream = f"upstream {base.authority}"
     if isinstance(error, aiohttp.ConnectionTimeoutError):
         return UpstreamTimeout(f"{upstream}: no connection in time")

@@ -171,7 +171,7 @@ class HttpAnswer:
         self._response = response
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Give the body as it comes: each chunk is all that had come by then.
+        """Yield the body as it comes: each chunk is all that had come by then.
 
         Raises:
             UpstreamFailed: it broke off.
@@ -249,7 +249,7 @@ class _Connector(aiohttp.TCPConnector):
         self._used: weakref.WeakSet[ResponseHandler] = weakref.WeakSet()
 
     async def connect(self, *request: Any, **more: Any) -> aiohttp.connector.Connection:
-        """Give a new connection, or a kept one that is as it was left."""
+        """Return a new connection, or a kept one that is as it was left."""
         while True:
             connection = await super().connect(*request, **more)
             protocol = cast(ResponseHandler, connection.protocol)  # None only once it was let go
@@ -261,7 +261,7 @@ class _Connector(aiohttp.TCPConnector):
 
 
 def _readable(protocol: ResponseHandler) -> bool:
-    """Tell whether bytes, or the end, have come that the loop has not seen yet."""
+    """Return whether bytes, or the end, have come that the loop has not seen yet."""
     transport = cast(
         asyncio.Transport, protocol.transport
     )  # None only once the loop has seen its end
@@ -275,7 +275,7 @@ class _NotSent(Exception):
 
 
 def _unconnected(error: Exception) -> bool:
-    """Tell whether there was no connection for a reason that the next attempt may not meet.
+    """Return whether there was no connection for a reason that the next attempt may not meet.
 
     Behind one name there are often several machines, one of which is just being restarted.
     """
@@ -297,7 +297,7 @@ def _proxy(given: str | None, url: yarl.URL) -> str | None:
 
 
 def _proxy_for(url: yarl.URL) -> str | None:
-    """Give the proxy that the environment names for this URL; to this machine itself none leads.
+    """Return the proxy that the environment names for this URL; to this machine itself none leads.
 
     aiohttp's `trust_env` would look it up in a thread for each request, and would add what `.netrc`
     holds to requests that carry no credentials.
@@ -311,7 +311,7 @@ def _proxy_for(url: yarl.URL) -> str | None:
 
 
 def _head(request: UpstreamRequest) -> list[tuple[str, str]]:
-    """Give the header lines to send, in the client's order; bytes get their own Content-Length."""
+    """Return the header lines to send, in the client's order; bytes get their own Content-Length."""
     lines = request_headers(request.headers)
     if isinstance(request.body, bytes) and (request.body or get_all(lines, b"content-length")):
         lines = replace(lines, b"content-length", b"%d" % len(request.body))

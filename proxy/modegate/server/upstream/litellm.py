@@ -61,7 +61,7 @@ class Library:
         self._loading = asyncio.Lock()
 
     async def load(self) -> Any:
-        """Give the module; the first time it is imported, in a thread since that takes seconds.
+        """Return the module; the first time it is imported, in a thread since that takes seconds.
 
         Raises:
             UpstreamFailed: it cannot be imported.
@@ -192,7 +192,7 @@ class LitellmUpstream:
         return functions[dialect](**wanted.arguments, **more)
 
     def _failed(self, dialect: DialectName, error: Exception, secret: str) -> LitellmAnswer:
-        """Give a provider's error as an answer; what is no answer of it is raised."""
+        """Return a provider's error as an answer; what is no answer of it is raised."""
         cause = getattr(error, "original_exception", None) or error
         status = getattr(cause, "status_code", None)
         lines = getattr(cause, "litellm_response_headers", None)
@@ -238,7 +238,7 @@ class LitellmAnswer:
         return cls(200, head, first, pieces, source, name)
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Give the body.
+        """Yield the body.
 
         Raises:
             UpstreamFailed: it broke off.
@@ -262,7 +262,7 @@ class LitellmAnswer:
 
 
 async def _pieces(dialect: DialectName, source: Any) -> AsyncIterator[bytes]:
-    """Give a stream's frames in the dialect, cut back to what it knows.
+    """Yield a stream's frames in the dialect, cut back to what it knows.
 
     Raises:
         Exception: what litellm raises.
@@ -285,7 +285,7 @@ async def _pieces(dialect: DialectName, source: Any) -> AsyncIterator[bytes]:
 
 
 def _thinking(source: Any, event: dict[str, Any]) -> str | None:
-    """Give what the provider wants back of a reasoning item that ends: litellm tells it only at the end
+    """Return what the provider wants back of a reasoning item that ends: litellm tells it only at the end
     of the whole answer, and clients keep the item as it ended."""
     if event.get("type") != "response.output_item.done" or event["item"].get("type") != "reasoning":
         return None
@@ -323,7 +323,7 @@ def _json(status: int, body: bytes, retry_after: str | None) -> LitellmAnswer:
 
 
 def _credential(headers: Headers) -> str:
-    """Give what the request carries: the policy's key, else the client's own."""
+    """Return what the request carries: the policy's key, else the client's own."""
     key = get_one(headers, b"x-api-key")
     if key is None:
         scheme, _, token = (get_one(headers, b"authorization") or b"").partition(b" ")

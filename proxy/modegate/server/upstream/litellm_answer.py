@@ -167,7 +167,7 @@ def _sign(block: dict[str, Any]) -> None:
 
 
 def frame(dialect: DialectName, event: Mapping[str, Any]) -> bytes:
-    """Give a server-sent event."""
+    """Return a server-sent event."""
     data = msgspec.json.encode(event)
     if dialect == "chat":
         return b"data: %b\n\n" % data
@@ -175,7 +175,7 @@ def frame(dialect: DialectName, event: Mapping[str, Any]) -> bytes:
 
 
 def error_body(dialect: DialectName, status: int, message: str) -> bytes:
-    """Give a provider's error in the dialect's own format."""
+    """Return a provider's error in the dialect's own format."""
     if dialect == "messages":
         kind = _MESSAGES_ERRORS.get(
             status, "invalid_request_error" if status < 500 else "api_error"
@@ -188,7 +188,7 @@ def error_body(dialect: DialectName, status: int, message: str) -> bytes:
 
 
 def told(text: str, secret: str = "") -> str:
-    """Give what a provider said, out of the words that were put around it; never the credential."""
+    """Return what a provider said, out of the words that were put around it; never the credential."""
     inner = text[text.find("{") : text.rfind("}") + 1]
     try:
         said = msgspec.json.decode(inner)["error"]["message"]

@@ -51,7 +51,7 @@ AMBIENT: Final = frozenset(
 
 
 def model_for(pattern: str, model: str | None) -> tuple[str, str]:
-    """Give provider and model to ask for, by the policy's `provider/model` with `*` for the client's.
+    """Return provider and model to ask for, by the policy's `provider/model` with `*` for the client's.
 
     Raises:
         BadRequest: the client names no model, and the policy names none either.
@@ -112,7 +112,7 @@ def asked(dialect: DialectName, body: bytes) -> Asked:
 
 
 def _is_offered(tool: Any) -> bool:
-    """Tell whether a tool is run by the client, or is a search that the provider runs.
+    """Return whether a tool is run by the client, or is a search that the provider runs.
 
     Others litellm would run itself, from here: MCP servers, searches in files, code.
     """
@@ -134,7 +134,7 @@ def _give_back(messages: Any) -> None:
 
 
 def renamed(body: bytes, pattern: str) -> bytes:
-    """Give a body that asks for the policy's model, with all other bytes as they were.
+    """Return a body that asks for the policy's model, with all other bytes as they were.
 
     Raises:
         BadRequest: it cannot be read, or no model is named.

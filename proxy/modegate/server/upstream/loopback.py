@@ -7,7 +7,7 @@ from socket import inet_aton
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a URL's host is this machine, whatever its resolver says.
+    """Return whether a URL's host is this machine, whatever its resolver says.
 
     `localhost` and the names below it (RFC 6761, section 6.3); addresses of 127/8 in every spelling that a
     resolver takes, such as 127.1; `::1`; and the unspecified ones, which lead here when connected to.

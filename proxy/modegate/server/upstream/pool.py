@@ -147,12 +147,12 @@ class Upstreams:
         self._untidy.set()
 
     def wants_model(self, dialect: DialectName) -> bool:
-        """Tell whether the choice depends on the model that a request names."""
+        """Return whether the choice depends on the model that a request names."""
         return wants_model(self._routes, dialect)
 
     @contextmanager
     def pick(self, dialect: DialectName, model: str | None) -> Iterator[ChosenUpstream]:
-        """Give the upstream for a request, and keep it open meanwhile."""
+        """Yield the upstream for a request, and keep it open meanwhile."""
         name = choose(self._routes, dialect, model)
         if name is None:
             learned = self._learned.setdefault(dialect, {})

@@ -31,7 +31,7 @@ class UpstreamAnswer(Protocol):
     """As they came, hop-by-hop ones already removed; content-encoding untouched."""
 
     def chunks(self) -> AsyncIterator[bytes]:
-        """Give the body as it comes.
+        """Yield the body as it comes.
 
         Raises:
             UpstreamFailed: it broke off: an end without what its framing promised is none.

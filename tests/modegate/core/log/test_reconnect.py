@@ -40,7 +40,7 @@ NO = ApprovalAnswered("a", "reject")
 
 
 def after(*events: Event, asked: ApprovalAsked = EXIT) -> Approval:
-    """Give a question after these events."""
+    """Return a question after these events."""
     found = opened(asked, 1_000)
     for event in events:
         found = step(found, event, "person:cli")
@@ -151,7 +151,7 @@ FETCH = Turn("I fetch.", calls=(ScriptedCall("fetch", '{"url": "u"}'),))
 
 
 def dropping(speech: Speech, turn: Turn) -> tuple[Agent, ApprovalAsked]:
-    """Give an agent that asked a person and then dropped its request; nothing came of that."""
+    """Return an agent that asked a person and then dropped its request; nothing came of that."""
     agent = Agent(speech, RULES, tools=("read", "fetch", "write"))
     session = agent.session
 

@@ -20,7 +20,7 @@ PLAN = State(mode=ModeId("plan"))
 
 
 def after(*lanes: str) -> State:
-    """Give a session in plan whose lanes are not gated for these reasons."""
+    """Return a session in plan whose lanes are not gated for these reasons."""
     session = Session()
     session.append(
         RequestHeader(Lane(str(at)), "plan", "h", (), "", why) for at, why in enumerate(lanes)

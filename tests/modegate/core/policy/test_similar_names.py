@@ -126,7 +126,7 @@ def test_h23_a_name_is_not_held_against_each_of_thousands() -> None:
 
 
 def agent(speech: Speech, *rules: str | Rule, tools: tuple[str, ...]) -> Agent:
-    """Give an agent under a mode of these rules."""
+    """Return an agent under a mode of these rules."""
     return Agent(speech, policy(mode("plan", *rules)), tools=tools)
 
 

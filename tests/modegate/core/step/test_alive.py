@@ -113,7 +113,7 @@ def test_g11_nothing_is_sent_before_the_head_nor_into_what_passes_unread(speech:
 
 
 def chat_told(*frames: bytes) -> list[list[dict[str, Any] | str]]:
-    """Give what is sent at each silence around these frames: events, or comments."""
+    """Return what is sent at each silence around these frames: events, or comments."""
     session = Session("plan", RULES, ChatDialect())
     raw = json.dumps(request(*TOOLS, stream=True)).encode()
     exchange = Exchange(session.dialect, StepRequest(StepId("s"), [], raw, raw))

@@ -246,7 +246,7 @@ def test_what_was_read_as_utf_8_is_said_to_be_so(given: bytes, told: bytes) -> N
 
 
 def in_utf_7(value: dict[str, Any]) -> bytes:
-    """Give JSON that says nothing but a text, unless it is read as UTF-7."""
+    """Return JSON that says nothing but a text, unless it is read as UTF-7."""
     hidden = json.dumps(value)[1:-1].encode()
     quoted = hidden.replace(b"+", b"+-").replace(b'"', b"+ACI-").replace(b"\\", b"+AFw-")
     return b'{"choices":[],"x":"+ACI-,' + quoted + b',+ACI-y+ACI-:+ACI-"}'

@@ -35,34 +35,34 @@ ASKING = policy(
 
 
 def write(at: int) -> ScriptedCall:
-    """Give a call that is refused, another for each number."""
+    """Return a call that is refused, another for each number."""
     return ScriptedCall("write", json.dumps({"path": f"{SECRET}{at}"}))
 
 
 @pytest.fixture(params=SPEECHES, ids=str)
 def agent(request: pytest.FixtureRequest) -> Agent:
-    """Give an agent in plan mode; it has the tools `read`, `grep` and `write`."""
+    """Return an agent in plan mode; it has the tools `read`, `grep` and `write`."""
     return Agent(request.param)
 
 
 @pytest.fixture(params=SPEECHES, ids=str)
 def asking(request: pytest.FixtureRequest) -> Agent:
-    """Give an agent in a mode that can be left, and in which a person decides on `fetch`."""
+    """Return an agent in a mode that can be left, and in which a person decides on `fetch`."""
     return Agent(request.param, ASKING, tools=("read", "fetch", "write"))
 
 
 def leaks(got: Got) -> bool:
-    """Tell whether anything of a refused call is in the answer."""
+    """Return whether anything of a refused call is in the answer."""
     return SECRET.encode() in got.body or b'"write"' in got.body
 
 
 def kinds(entries: list[Entry]) -> list[str]:
-    """Give a history in short, without what stands before the user's first message."""
+    """Return a history in short, without what stands before the user's first message."""
     return [e.kind + (f" {e.name}" if e.name else "") for e in entries if e.kind != "system"]
 
 
 def results(entries: list[Entry]) -> dict[str, str]:
-    """Give the results by the name of their call."""
+    """Return the results by the name of their call."""
     names = {entry.id: entry.name for entry in entries if entry.kind == "call"}
     return {names[entry.id]: entry.text for entry in entries if entry.kind == "result"}
 

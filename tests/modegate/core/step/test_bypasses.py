@@ -45,12 +45,12 @@ READ: dict[str, Any] = {"index": 0, "id": "r", "function": {"name": "read", "arg
 
 
 def data(value: Any) -> bytes:
-    """Give a frame of any JSON."""
+    """Return a frame of any JSON."""
     return b"data: " + json.dumps(value).encode() + b"\n\n"
 
 
 def choice(**more: Any) -> bytes:
-    """Give a frame of one choice with these members."""
+    """Return a frame of one choice with these members."""
     return data({"choices": [{"index": 0, **more}]})
 
 

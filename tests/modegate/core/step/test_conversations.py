@@ -72,7 +72,7 @@ _step = st.builds(
 
 
 def distinct(turn: Turn, numbers: count[int], *, gated: bool) -> Turn:
-    """Give the turn with ids that no call had before, and a mark in what a mode refuses.
+    """Return the turn with ids that no call had before, and a mark in what a mode refuses.
 
     Where no mode is in force, or the answer is cut short, calls that nobody can read go to the agent as they
     are: none are made. Nor are thoughts that lead to nothing.
@@ -106,14 +106,14 @@ def decide(agent: Agent, *, yes: bool | None) -> None:
 
 
 def left(agent: Agent) -> bool:
-    """Tell whether the mode was left in the last step."""
+    """Return whether the mode was left in the last step."""
     asked = {one.id for one in agent.got.asked if one.purpose == "exit"}
     approvals = agent.session.state.approvals
     return any(approvals[name].approved for name in asked)
 
 
 def lasting(entries: list[Entry]) -> list[Entry]:
-    """Give what stays as it is from request to request."""
+    """Return what stays as it is from request to request."""
     return [entry for entry in entries if entry.kind not in ("system", "thinks")]
 
 

@@ -49,7 +49,7 @@ WRITE = stream(call("write", '{"n":1}'))
 
 
 def verdicts(got: Got) -> list[tuple[str, str, str]]:
-    """Give tool, verdict and deciding mode of each judged call."""
+    """Return tool, verdict and deciding mode of each judged call."""
     found = [event for event in got.events if isinstance(event, CallJudged)]
     return [(one.tool, one.verdict, one.mode) for one in found]
 

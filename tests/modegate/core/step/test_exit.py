@@ -75,7 +75,7 @@ def submitted(
 
 
 def tools(body: bytes) -> list[str]:
-    """Give the names that a model was shown."""
+    """Return the names that a model was shown."""
     return [one["function"]["name"] for one in json.loads(body).get("tools", ())]
 
 

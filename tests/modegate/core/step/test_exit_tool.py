@@ -24,14 +24,14 @@ WHO = (StepId("0" * 20), Lane("main"), 2)
 
 
 def in_mode(name: str | None, by: str = "person:test", seq: int = 1) -> State:
-    """Give the state of a session in this mode."""
+    """Return the state of a session in this mode."""
     if name is None:
         return State()
     return fold(State(), Record(Seq(seq), 0, by, ModeSet(ModeId(name))))
 
 
 def submitted(arguments: str, name: str = "exit_plan_mode") -> Gathered:
-    """Give a call as the model wrote it."""
+    """Return a call as the model wrote it."""
     return Gathered(0, "function", id="c1", names=[name], pieces=[arguments])
 
 

@@ -41,7 +41,7 @@ CALLS = {"chat": b'"tool_calls":[', "responses": b'"function_call"', "messages":
 
 
 def places(body: bytes, first: int, last: int, cut: Cut) -> list[int]:
-    """Give where the switch falls: at every byte near the ends of frames, and here and there between them.
+    """Return where the switch falls: at every byte near the ends of frames, and here and there between them.
 
     Where the rest comes byte by byte, at some of them.
     """
@@ -66,7 +66,7 @@ class Told:
         return session, session.overtaken(self.asked, replies, after=after, cut=cut)
 
     def call_at(self) -> int:
-        """Give where the frame begins with which the first call does."""
+        """Return where the frame begins with which the first call does."""
         at = self.body.index(CALLS[self.speech.name])
         return max(self.body.rfind(b"\n\n", 0, at), -2) + 2
 

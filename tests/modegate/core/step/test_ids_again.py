@@ -17,7 +17,7 @@ READ = ScriptedCall("read", '{"p": 2}', LONG)
 
 
 def calls(told: list[Entry]) -> list[tuple[str, str]]:
-    """Give the calls that the model is told of, each with what became of it."""
+    """Return the calls that the model is told of, each with what became of it."""
     results = {entry.id: entry.text for entry in told if entry.kind == "result"}
     return [(entry.name, results[entry.id]) for entry in told if entry.kind == "call"]
 

@@ -73,7 +73,7 @@ ARGUMENTS: list[Any] = [
 
 @st.composite
 def call_pieces(draw: st.DrawFn) -> dict[str, Any]:
-    """Give one piece of a call, as some server might send it."""
+    """Return one piece of a call, as some server might send it."""
     inner: dict[str, Any] = {}
     name = draw(st.sampled_from([None, *NAMES]))
     if name is not None:
@@ -93,7 +93,7 @@ def call_pieces(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def choices(draw: st.DrawFn) -> dict[str, Any]:
-    """Give one choice of one frame."""
+    """Return one choice of one frame."""
     delta: dict[str, Any] = {}
     if draw(st.booleans()):
         delta["tool_calls"] = draw(st.lists(call_pieces(), max_size=3))
@@ -110,7 +110,7 @@ def choices(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def frames(draw: st.DrawFn) -> bytes:
-    """Give one frame of a stream."""
+    """Return one frame of a stream."""
     kind = draw(st.integers(0, 19))
     if kind == 0:
         odd = [b": comment\n\n", USAGE, b"data: {oops\n\n", b"event: x\n\n", b"\n", b"data:\n\n"]
@@ -123,14 +123,14 @@ def frames(draw: st.DrawFn) -> bytes:
 
 
 def marked(body: bytes, base: int = 0) -> bytes:
-    """Give every mark in an answer its own number."""
+    """Return every mark in an answer its own number."""
     first, *rest = body.split(MARK.encode())
     return first + b"".join(f"{MARK}{base + n:04}.".encode() + part for n, part in enumerate(rest))
 
 
 @st.composite
 def streams(draw: st.DrawFn) -> bytes:
-    """Give a streamed answer."""
+    """Return a streamed answer."""
     body = b"".join(draw(st.lists(frames(), max_size=8)))
     body += draw(st.sampled_from([DONE, DONE, b"", chunk(None, "tool_calls") + DONE]))
     if draw(st.integers(0, 7)) == 0:
@@ -139,7 +139,7 @@ def streams(draw: st.DrawFn) -> bytes:
 
 
 def forbidden_marks(body: bytes) -> set[str]:
-    """Give the marks of pieces that bear a forbidden name."""
+    """Return the marks of pieces that bear a forbidden name."""
     found: set[str] = set()
     for line in body.decode().splitlines():
         try:
@@ -163,7 +163,7 @@ def forbidden_marks(body: bytes) -> set[str]:
 
 
 def allowed(name: str, arguments: str, *, custom: bool) -> bool:
-    """Tell whether the policy releases what a client would run."""
+    """Return whether the policy releases what a client would run."""
     parsed = parse_arguments(arguments or "{}")
     if custom and parsed is None:
         parsed = {"input": arguments}
@@ -202,7 +202,7 @@ def test_no_client_can_run_what_is_refused(body: bytes, places: list[int]) -> No
 
 @st.composite
 def entangled(draw: st.DrawFn) -> bytes:
-    """Give a stream of few pieces that are each allowed for themselves, or continue something."""
+    """Return a stream of few pieces that are each allowed for themselves, or continue something."""
     heads: list[tuple[str | None, str]] = [
         ("read", ""),
         ("read", '{"path":"/etc"}'),

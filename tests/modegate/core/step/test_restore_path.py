@@ -40,7 +40,7 @@ EXIT = "exit_plan_mode"
 
 
 def left(**more: Any) -> Session:
-    """Give a session that a person has taken out of its mode; nothing is owed to the model."""
+    """Return a session that a person has taken out of its mode; nothing is owed to the model."""
     session = Session(**more)
     session.step(ASKED, [said()])
     session.set_mode("default")

@@ -23,7 +23,7 @@ GREP = call("grep", "{}", 3)
 
 
 def given(*hops: bytes, rules: Any = None) -> Session:
-    """Give a session in which an answer of these hops was given."""
+    """Return a session in which an answer of these hops was given."""
     got = session(rules=rules) if rules else session()
     body = {key: value for key, value in request("read", "grep", "write").items() if key != "store"}
     got.step(body | {"stream": True}, list(hops))
@@ -181,7 +181,7 @@ ASKED = [
 
 
 def items_of(got: Session, asked: list[Any]) -> Any:
-    """Give what a client is shown of what an answer was given to."""
+    """Return what a client is shown of what an answer was given to."""
     planned = plan(b"/v1/responses/resp_1/input_items", b"limit=5", got.in_force())
     assert planned is not None
     assert (planned.path, planned.asked) == (b"/v1/responses/resp_1/input_items", True)

@@ -56,7 +56,7 @@ WRITE: Call = ("write", {"path": SECRET})
 
 
 def reply(streamed: bool, *calls: Call, words: str = "") -> Reply:
-    """Give an answer with these calls, or with these words alone."""
+    """Return an answer with these calls, or with these words alone."""
     raw = [(name, json.dumps(arguments)) for name, arguments in calls]
     if streamed:
         parts = [call(name, given, at=at) for at, (name, given) in enumerate(raw)]
@@ -68,7 +68,7 @@ def reply(streamed: bool, *calls: Call, words: str = "") -> Reply:
 
 
 def client_has(streamed: bool, got: Got) -> tuple[str, list[str], str]:
-    """Give what the agent holds in the end: text, names of calls, finish."""
+    """Return what the agent holds in the end: text, names of calls, finish."""
     if streamed:
         (one,) = read_stream(got.body).values()
         return one["text"], [made["name"] for made in one["calls"].values()], one["finish"]
@@ -85,12 +85,12 @@ def live(session: Session, streamed: bool, *replies: Reply | bytes, **more: Any)
 
 
 def results(got: Got) -> list[str]:
-    """Give the answers to calls that the last hop's model was shown."""
+    """Return the answers to calls that the last hop's model was shown."""
     return [one["content"] for one in got.upstream["messages"] if one["role"] == "tool"]
 
 
 def kinds(session: Session) -> list[type[Event]]:
-    """Give the log's types."""
+    """Return the log's types."""
     return [type(event) for event in session.events]
 
 
@@ -258,7 +258,7 @@ def test_a_rejected_call_beside_an_approved_plan(*, streamed: bool) -> None:
 
 
 def plans(count: int, *, streamed: bool) -> list[Reply]:
-    """Give answers that each submit another plan."""
+    """Return answers that each submit another plan."""
     return [reply(streamed, ("exit_plan_mode", {"plan": f"v{n}"})) for n in range(count)]
 
 

@@ -112,7 +112,7 @@ def test_nothing_may_follow_where_there_is_one_stream(name: str) -> None:
 
 
 def flushing(header: bytes) -> tuple[Encode, Callable[[], bytes]]:
-    """Give how a server compresses one event and flushes it, and how it ends."""
+    """Return how a server compresses one event and flushes it, and how it ends."""
     if header == b"br":
         br = brotli.Compressor()
         return lambda data: br.process(data) + br.flush(), br.finish

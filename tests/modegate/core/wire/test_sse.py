@@ -38,7 +38,7 @@ def bytewise(body: bytes) -> list[bytes]:
 
 
 def by_the_standard(body: bytes) -> list[bytes]:
-    """Give the data of every event as the HTML standard reads it; what is not ended counts too."""
+    """Return the data of every event as the HTML standard reads it; what is not ended counts too."""
     events: list[bytes] = []
     for block in re.sub(rb"\r\n|\r", b"\n", body.removeprefix(BOM)).split(b"\n\n"):
         lines = [line for line in block.split(b"\n") if re.match(rb"data(:|\Z)", line)]

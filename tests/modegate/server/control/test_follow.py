@@ -68,7 +68,7 @@ async def following(follower: Follower) -> AsyncIterator[AsyncGenerator[list[Pen
 
 
 async def news(changes: AsyncGenerator[list[Pending], None]) -> list[tuple[str, str, str]]:
-    """Give the next changes, as id, status and why."""
+    """Return the next changes, as id, status and why."""
     async for found in changes:
         if found:
             return [(p.approval.asked.id, p.approval.status, p.approval.why) for p in found]

@@ -46,7 +46,7 @@ async def raw(server: RedisServer) -> AsyncIterator[Any]:
 
 
 async def used(raw: Any) -> dict[str, int]:
-    """Give how often each command was carried out."""
+    """Return how often each command was carried out."""
     stats = await raw.info("commandstats")
     return {name.removeprefix("cmdstat_"): each["calls"] for name, each in stats.items()}
 
@@ -58,7 +58,7 @@ async def blocked(raw: Any, count: int) -> None:
 
 
 def unavailable(results: list[Any]) -> bool:
-    """Tell whether everything failed, and for want of the log."""
+    """Return whether everything failed, and for want of the log."""
     return all(isinstance(result, LogUnavailable) for result in results)
 
 

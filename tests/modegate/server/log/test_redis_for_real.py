@@ -97,7 +97,7 @@ def test_a_url_that_names_nothing(url: str) -> None:
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a folder with a certificate for 127.0.0.1, signed by itself."""
+    """Return a folder with a certificate for 127.0.0.1, signed by itself."""
     folder = tmp_path_factory.mktemp("tls")
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
                "-nodes", "-days", "2", "-subj", "/CN=redis", "-addext", "subjectAltName=IP:127.0.0.1",

@@ -148,7 +148,7 @@ async def test_h24_a_request_that_does_not_arrive_is_not_waited_for(name: str) -
 
 
 async def waited_for(port: int, _door: Door) -> float:
-    """Give the time by which all that was sent before has been read."""
+    """Return the time by which all that was sent before has been read."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(b"GET /v1/y HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     await reader.read()

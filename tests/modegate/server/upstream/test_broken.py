@@ -87,7 +87,7 @@ async def test_b108_a_body_that_broke_before_it_was_read_fails_too(dial: Dial) -
 
 
 def lines(*more: str) -> bytes:
-    """Give an answer whose head has these lines."""
+    """Return an answer whose head has these lines."""
     return ("\r\n".join(["HTTP/1.1 200 OK", *more, "", ""])).encode("latin-1") + b"ab"
 
 

@@ -44,7 +44,7 @@ async def test_what_cannot_go_out_unchanged_is_refused(request_: UpstreamRequest
 
 @pytest.fixture
 def refusals(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
-    """Give a list of errors that the next attempts to connect meet, one each."""
+    """Return a list of errors that the next attempts to connect meet, one each."""
     errors: list[BaseException] = []
     connect = aiohttp.TCPConnector.connect
 

@@ -49,7 +49,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 async def library() -> AsyncIterator[Library]:
-    """Give litellm, loaded once."""
+    """Yield litellm, loaded once."""
     loaded = Library()
     await loaded.load()
     yield loaded
@@ -70,7 +70,7 @@ TOOLS: dict[DialectName, dict[str, Any]] = {
 
 
 def body(dialect: DialectName, **more: Any) -> bytes:
-    """Give a request; `messages` or `input` by `history`."""
+    """Return a request; `messages` or `input` by `history`."""
     asked: dict[str, Any] = {"model": "gemini-2.5-pro", "tools": [TOOLS[dialect]]}
     history = more.pop("history", [{"role": "user", "content": "hi"}])
     asked["input" if dialect == "responses" else "messages"] = history

@@ -48,36 +48,36 @@ class ChatDialect:
         refused: Sequence[Refused],
         manner: Manner,
     ) -> bytes:
-        """Give the next hop's request: this one, the model's turn, our answers to its calls."""
+        """Return the next hop's request: this one, the model's turn, our answers to its calls."""
         return edit.extend(request, history.extend(request, choice, refused, manner))
 
     def turn_blob(self, choice: ChatRead, refused: Sequence[Refused]) -> bytes:
-        """Give the stored body of a hop of which every call was refused."""
+        """Return the stored body of a hop of which every call was refused."""
         return history.turn_blob(choice, refused)
 
     def partial_blob(self, choice: ChoiceRead, refused: Sequence[Refused]) -> bytes:
-        """Give the stored body of a hop of which some calls were released."""
+        """Return the stored body of a hop of which some calls were released."""
         return history.partial_blob(choice, refused)
 
     def aside_blob(self) -> bytes:
-        """Give the stored body of words of our own between hops, which the model is not to find."""
+        """Return the stored body of words of our own between hops, which the model is not to find."""
         return b'{"turn":[],"calls":[],"answers":[]}'
 
     def items(self, request: ChatRequest) -> list[Item]:
-        """Give the history's items with their keys."""
+        """Return the history's items with their keys."""
         return history.items(request)
 
     def last_key(self, request: ChatRequest) -> str:
-        """Give the key of the history's last item; empty if there is none."""
+        """Return the key of the history's last item; empty if there is none."""
         return history.last_key(request)
 
     def answer_key(self, said: Sequence[ChoiceRead]) -> str:
-        """Give the key that the answer will have when the client sends back what these hops said."""
+        """Return the key that the answer will have when the client sends back what these hops said."""
         text = join_texts(*(choice.text() for choice in said))
         return history.answer_key(text, said[-1].released())
 
     def last_said(self, out: ChoiceRead | None, closing: str) -> ChoiceRead:
-        """Give what the client got last: what a hop had said before it failed, and our closing text."""
+        """Return what the client got last: what a hop had said before it failed, and our closing text."""
         return ChatRead({"text": [join_texts(out.text() if out else "", closing)]})
 
     def restore(
@@ -91,26 +91,26 @@ class ChatDialect:
         return restore.restore(request, found, notices, manner)
 
     def unbound(self, blob: bytes) -> bytes:
-        """Give a stored body without what the model thought, and what its provider put beside calls."""
+        """Return a stored body without what the model thought, and what its provider put beside calls."""
         return restore.unbound(blob)
 
     def newest_is_user(self, request: ChatRequest) -> bool:
-        """Tell whether the history ends with a message of the user."""
+        """Return whether the history ends with a message of the user."""
         return bool(request.messages) and request.role(request.messages[-1]) == "user"
 
     def stream_reader(self, *, strictly: bool) -> ChatStreamReader:
-        """Give a reader for one hop; `strictly` where its frames will be edited."""
+        """Return a reader for one hop; `strictly` where its frames will be edited."""
         return ChatStreamReader(strictly=strictly)
 
     def straightener(self, limit: int, ids: Ids) -> None:
         """Give nothing: what servers make of this API is read as it comes."""
 
     def straight_whole(self, body: bytes, ids: Ids) -> bytes:
-        """Give a whole answer as it came."""
+        """Return a whole answer as it came."""
         return body
 
     def stream_writer(self) -> ChatStreamWriter:
-        """Give the writer for a step."""
+        """Return the writer for a step."""
         return ChatStreamWriter()
 
     def read_whole(self, body: bytes) -> ChatWhole:
@@ -118,13 +118,13 @@ class ChatDialect:
         return ChatWhole(body)
 
     def spoken(self, data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]]:
-        """Give the visible text of one frame or of a whole answer, and which choices end with it."""
+        """Return the visible text of one frame or of a whole answer, and which choices end with it."""
         return visible_text.spoken(data)
 
     def system_text(self, request: ChatRequest) -> str:
-        """Give what the agent tells its model of itself."""
+        """Return what the agent tells its model of itself."""
         return visible_text.system_text(request)
 
     def may_go_on(self, finish: str | None) -> bool:
-        """Tell whether an answer that finished so may be followed by another hop."""
+        """Return whether an answer that finished so may be followed by another hop."""
         return finish not in FINAL

@@ -84,7 +84,7 @@ class Body:
         return top
 
     def objects(self, key: str, *, required: bool = False) -> list[Span]:
-        """Give the elements of a top-level list of objects; none where it is absent or null.
+        """Return the elements of a top-level list of objects; none where it is absent or null.
 
         Raises:
             BadRequest: it is not a list of objects, or `required` and not there.
@@ -97,7 +97,7 @@ class Body:
         return self.objects_in(span, key)
 
     def objects_in(self, span: Span, key: str) -> list[Span]:
-        """Give the elements of a list of objects that stands anywhere, under this key.
+        """Return the elements of a list of objects that stands anywhere, under this key.
 
         Raises:
             BadRequest: it is not a list of objects, or one of over `MAX_ITEMS`.
@@ -122,7 +122,7 @@ class Body:
         return [read_declared(self.readable, span) for span in self.counted(spans)]
 
     def counted(self, spans: Iterable[Span]) -> Iterator[Span]:
-        """Give definitions one by one.
+        """Yield definitions one by one.
 
         Raises:
             BadRequest: with those before, in whatever list, they are over `MAX_TOOLS`.
@@ -134,7 +134,7 @@ class Body:
             yield span
 
     def text(self, span: Span) -> bytes:
-        """Give a value's bytes."""
+        """Return a value's bytes."""
         return self.body[span.start : span.end]
 
     def decode(self, span: Span) -> Any:
@@ -154,7 +154,7 @@ class Body:
         return None if span is None else self.decode(span)
 
     def members_of(self, span: Span) -> list[Member]:
-        """Give the members of a message or another object.
+        """Return the members of a message or another object.
 
         Raises:
             BadRequest: it is not an object.
@@ -165,7 +165,7 @@ class Body:
             raise BadRequest(f"the request holds something unreadable: {error}") from error
 
     def elements_of(self, span: Span) -> list[Span]:
-        """Give the elements of a list.
+        """Return the elements of a list.
 
         Raises:
             BadRequest: it is not a list.
@@ -176,7 +176,7 @@ class Body:
             raise BadRequest(f"the request holds something unreadable: {error}") from error
 
     def member_of(self, span: Span, key: str) -> Span | None:
-        """Give the one member of this key.
+        """Return the one member of this key.
 
         Raises:
             BadRequest: it stands there twice.
@@ -187,7 +187,7 @@ class Body:
         return found[0] if found else None
 
     def role(self, span: Span) -> str:
-        """Give a message's role; empty if it has none."""
+        """Return a message's role; empty if it has none."""
         known = self._roles.get(span.start)
         if known is None:
             try:

@@ -97,7 +97,7 @@ def second(
 
 
 def misspelt(found: Iterable[str], own: frozenset[str]) -> str:
-    """Give a key that some clients would take for one of the known ones, or hand on; empty if none is.
+    """Return a key that some clients would take for one of the known ones, or hand on; empty if none is.
 
     Go matches keys without regard to case and takes the last; JavaScript knows `__proto__`.
     """
@@ -113,7 +113,7 @@ def _spelled(own: frozenset[str]) -> frozenset[str]:
 
 
 def inherits(values: Iterable[Any]) -> bool:
-    """Tell whether a key that JavaScript could take for what an object inherits stands anywhere inside."""
+    """Return whether a key that JavaScript could take for what an object inherits stands anywhere inside."""
     waiting = list(values)
     while waiting:
         one = waiting.pop()
@@ -127,5 +127,5 @@ def inherits(values: Iterable[Any]) -> bool:
 
 
 def is_index(value: Any) -> TypeGuard[int]:
-    """Tell whether a value is an index that every client takes for the same place."""
+    """Return whether a value is an index that every client takes for the same place."""
     return type(value) is int and 0 <= value <= MAX_INDEX

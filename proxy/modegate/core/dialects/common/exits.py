@@ -19,14 +19,14 @@ PARAMETERS: dict[str, Any] = {
 
 
 def is_native(tool: Declared) -> bool:
-    """Tell whether an agent declares a tool of this purpose: it is hidden, and ours stands in its place."""
+    """Return whether an agent declares a tool of this purpose: it is hidden, and ours stands in its place."""
     return not exit_tool.NATIVE.isdisjoint(tool.names)
 
 
 def bridged(
     tools: Iterable[Declared], leave: Exit | None, schema: Callable[[Declared], Any]
 ) -> Declared | None:
-    """Give the agent's own exit tool if it stays: where its schema requires a plan as a string.
+    """Return the agent's own exit tool if it stays: where its schema requires a plan as a string.
 
     Most native ones carry no plan that a person could read. What is kept is asked about in the same way
     and, once approved, released to the agent. `schema` gives a definition's JSON schema of its arguments.
@@ -44,5 +44,5 @@ def _requires_plan(schema: Any) -> bool:
 
 
 def inner(value: Any, key: str) -> Any:
-    """Give what stands under a key; None if there is none, or the value is not an object."""
+    """Return what stands under a key; None if there is none, or the value is not an object."""
     return value.get(key) if isinstance(value, dict) else None

@@ -132,7 +132,7 @@ _MODELS = {spelling(key) for key in CARRIERS if key == "models" or "fallbacks" i
 
 
 def removable(request: Body, in_force: ModesInForce) -> set[str]:
-    """Give the top-level keys that switch on what this standing does not allow."""
+    """Return the top-level keys that switch on what this standing does not allow."""
     return {
         member.key
         for member in request.members
@@ -181,7 +181,7 @@ def refuse_tools_in(history: Sequence[Mapping[str, Any]], key: str, in_force: Mo
 
 
 def _walk(key: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Give every key and value in it, however deep; what stands in a list has the list's key."""
+    """Yield every key and value in it, however deep; what stands in a list has the list's key."""
     if isinstance(value, dict):
         for inner, what in value.items():
             yield inner, what

@@ -115,7 +115,7 @@ def check_inherited(key: str, value: Any) -> None:
 
 
 def exactly(data: bytes, value: dict[str, Any]) -> dict[str, Any]:
-    """Give an object again as JavaScript has it: with halves of characters, which `value` lacks.
+    """Return an object again as JavaScript has it: with halves of characters, which `value` lacks.
 
     Only a call's arguments are taken from it, as such text cannot be encoded.
 
@@ -132,7 +132,7 @@ def exactly(data: bytes, value: dict[str, Any]) -> dict[str, Any]:
 
 
 def objects_in(value: dict[str, Any], key: str, most: int) -> list[dict[str, Any]]:
-    """Give a list of objects, at most so many; empty where it is absent or null.
+    """Return a list of objects, at most so many; empty where it is absent or null.
 
     Raises:
         AnswerUnreadable: it is something else, or longer.
@@ -148,5 +148,5 @@ def objects_in(value: dict[str, Any], key: str, most: int) -> list[dict[str, Any
 
 
 def spells_calls(key: str) -> bool:
-    """Tell whether a key looks like one under which some API holds calls."""
+    """Return whether a key looks like one under which some API holds calls."""
     return key.casefold().replace("_", "").replace("-", "") in _CALL_LIKE

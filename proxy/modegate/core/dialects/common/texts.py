@@ -12,7 +12,7 @@ from modegate.core.wire.json_spans import Edit, Span, quote
 
 
 def content_text(content: Any) -> str:
-    """Give the text of a message's content."""
+    """Return the text of a message's content."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):

@@ -25,7 +25,7 @@ class Filtered(NamedTuple):
 
 
 def may_stay(tool: Declared, in_force: ModesInForce) -> bool:
-    """Tell whether a definition may be shown; never the agent's own exit tool.
+    """Return whether a definition may be shown; never the agent's own exit tool.
 
     Each of its names must be one of which some call could be allowed or asked about; where no call passes
     the gate, one of which every call is allowed.
@@ -37,7 +37,7 @@ def may_stay(tool: Declared, in_force: ModesInForce) -> bool:
 
 
 def names_of(tools: Sequence[Declared]) -> tuple[ToolName, ...]:
-    """Give all their names, in order."""
+    """Return all their names, in order."""
     return tuple(name for tool in tools for name in tool.names)
 
 
@@ -82,7 +82,7 @@ def _marker_edits(request: Body, lost: Sequence[Declared], last: Declared) -> li
 
 
 def _markers(request: Body, span: Span, *, inside: bool = False) -> list[Member]:
-    """Give the cache markers of a definition; gateways take them inside its `function` too."""
+    """Return the cache markers of a definition; gateways take them inside its `function` too."""
     if b"cache" not in request.text(span):
         return []  # hardly any definition has one, and finding its members costs more than the rest
     found: list[Member] = []

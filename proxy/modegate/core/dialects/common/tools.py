@@ -87,7 +87,7 @@ def tool_names(
     plain: frozenset[str] = PLAIN_FIELDS,
     means: Callable[[str], Iterable[str]] = _itself,
 ) -> tuple[ToolName, ...]:
-    """Give every name that a tool definition, or a choice of one, carries; see `read_declared`.
+    """Return every name that a tool definition, or a choice of one, carries; see `read_declared`.
 
     Raises:
         ValueError: it is not an object.
@@ -150,13 +150,13 @@ def _add_name(names: dict[str, None], body: bytes, span: Span) -> None:
 
 
 def _text(body: bytes, span: Span) -> str:
-    """Give a string, or what stands there instead, which no policy names."""
+    """Return a string, or what stands there instead, which no policy names."""
     raw = body[span.start : span.end]
     return str(_decode(raw)) if raw[:1] == b'"' else raw.decode()
 
 
 def _could_declare(key: str, value: bytes) -> bool:
-    """Tell whether a server could take a member that is not known for a tool, or for its name."""
+    """Return whether a server could take a member that is not known for a tool, or for its name."""
     if value[:1] == b'"':
         return any(hint in key for hint in _TELLS_OF_TOOLS)
     return value[:1] in (b"{", b"[", b"t")

@@ -61,35 +61,35 @@ class MessagesDialect:
         refused: Sequence[Refused],
         manner: Manner,
     ) -> bytes:
-        """Give the next hop's request: this one, the model's turn, our answers to its calls."""
+        """Return the next hop's request: this one, the model's turn, our answers to its calls."""
         return history.extend(request, choice, refused, manner.thoughts)
 
     def turn_blob(self, choice: MessageRead, refused: Sequence[Refused]) -> bytes:
-        """Give the stored body of a hop of which every call was refused."""
+        """Return the stored body of a hop of which every call was refused."""
         return history.blob(choice, refused, turn=True)
 
     def partial_blob(self, choice: MessageRead, refused: Sequence[Refused]) -> bytes:
-        """Give the stored body of a hop of which some calls were released."""
+        """Return the stored body of a hop of which some calls were released."""
         return history.blob(choice, refused, turn=False)
 
     def aside_blob(self) -> bytes:
-        """Give the stored body of words of our own between hops, which the model is not to find."""
+        """Return the stored body of words of our own between hops, which the model is not to find."""
         return b'{"turn":true,"calls":[],"answers":[]}'
 
     def items(self, request: MessagesRequest) -> list[Item]:
-        """Give the history's items with their keys."""
+        """Return the history's items with their keys."""
         return history.items(request)
 
     def last_key(self, request: MessagesRequest) -> str:
-        """Give the key of the history's last item; empty if there is none."""
+        """Return the key of the history's last item; empty if there is none."""
         return history.last_key(request)
 
     def answer_key(self, said: Sequence[MessageRead]) -> str:
-        """Give the key that the answer will have when the client sends back what these hops said."""
+        """Return the key that the answer will have when the client sends back what these hops said."""
         return history.answer_key(said)
 
     def last_said(self, out: MessageRead | None, closing: str) -> MessageRead:
-        """Give what the client got last: what a hop had said before it failed, and our closing text."""
+        """Return what the client got last: what a hop had said before it failed, and our closing text."""
         end = Block(TEXT, {"type": TEXT, "text": ""}, pieces=[closing], closed=True)
         return MessageRead(blocks=[*(out.shown() if out else ()), end])
 
@@ -104,23 +104,23 @@ class MessagesDialect:
         return restore.restore(request, found, notices, manner.thoughts)
 
     def newest_is_user(self, request: MessagesRequest) -> bool:
-        """Tell whether the history ends with a message of the user."""
+        """Return whether the history ends with a message of the user."""
         return history.newest_is_user(request)
 
     def stream_reader(self, *, strictly: bool) -> MessagesStreamReader:
-        """Give a reader for one hop; `strictly` where its frames will be edited."""
+        """Return a reader for one hop; `strictly` where its frames will be edited."""
         return MessagesStreamReader(strictly=strictly)
 
     def straightener(self, limit: int, ids: Ids) -> MessagesStraightener:
-        """Give what straightens a hop's stream."""
+        """Return what straightens a hop's stream."""
         return MessagesStraightener(limit, ids)
 
     def straight_whole(self, body: bytes, ids: Ids) -> bytes:
-        """Give a whole answer in which each call has an id of its own."""
+        """Return a whole answer in which each call has an id of its own."""
         return _LISTED.straight(body, ids)
 
     def stream_writer(self) -> MessagesStreamWriter:
-        """Give the writer for a step."""
+        """Return the writer for a step."""
         return MessagesStreamWriter()
 
     def read_whole(self, body: bytes) -> MessagesWhole:
@@ -132,13 +132,13 @@ class MessagesDialect:
         return thinking_prefix.mend(call, complaint)
 
     def spoken(self, data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]]:
-        """Give the visible text of one frame or of a whole answer, and which choices end with it."""
+        """Return the visible text of one frame or of a whole answer, and which choices end with it."""
         return visible_text.spoken(data, streamed=streamed)
 
     def system_text(self, request: MessagesRequest) -> str:
-        """Give what the agent tells its model of itself."""
+        """Return what the agent tells its model of itself."""
         return visible_text.system_text(request)
 
     def may_go_on(self, finish: str | None) -> bool:
-        """Tell whether an answer that finished so may be followed by another hop."""
+        """Return whether an answer that finished so may be followed by another hop."""
         return finish not in FINAL

@@ -53,35 +53,35 @@ class ResponsesDialect:
         refused: Sequence[Refused],
         manner: Manner,
     ) -> bytes:
-        """Give the next hop's request: this one, the model's turn, our answers to its calls."""
+        """Return the next hop's request: this one, the model's turn, our answers to its calls."""
         return history.extend(request, choice, refused, manner.thoughts)
 
     def turn_blob(self, choice: ResponsesRead, refused: Sequence[Refused]) -> bytes:
-        """Give the stored body of a hop of which every call was refused."""
+        """Return the stored body of a hop of which every call was refused."""
         return history.blob(choice, refused, turn=True)
 
     def partial_blob(self, choice: ResponsesRead, refused: Sequence[Refused]) -> bytes:
-        """Give the stored body of a hop of which some calls were released."""
+        """Return the stored body of a hop of which some calls were released."""
         return history.blob(choice, refused, turn=False)
 
     def aside_blob(self) -> bytes:
-        """Give the stored body of words of our own between hops, which the model is not to find."""
+        """Return the stored body of words of our own between hops, which the model is not to find."""
         return b'{"turn":true,"calls":[],"answers":[]}'
 
     def items(self, request: ResponsesRequest) -> list[Item]:
-        """Give the history's items with their keys."""
+        """Return the history's items with their keys."""
         return history.items(request)
 
     def last_key(self, request: ResponsesRequest) -> str:
-        """Give the key of the history's last item; empty if there is none."""
+        """Return the key of the history's last item; empty if there is none."""
         return history.last_key(request)
 
     def answer_key(self, said: Sequence[ResponsesRead]) -> str:
-        """Give the key that the answer will have when the client sends back what these hops said."""
+        """Return the key that the answer will have when the client sends back what these hops said."""
         return history.answer_key(said)
 
     def last_said(self, out: ResponsesRead | None, closing: str) -> ResponsesRead:
-        """Give what the client got last: what a hop had said before it failed, and our closing text."""
+        """Return what the client got last: what a hop had said before it failed, and our closing text."""
         return history.last_said(out, closing)
 
     def restore(
@@ -98,15 +98,15 @@ class ResponsesDialect:
         return restore.restore(request, found, notices)
 
     def kept(self, request: ResponsesRequest) -> Kept | None:
-        """Tell where the answer to a request is kept; None if it is not."""
+        """Return where the answer to a request is kept; None if it is not."""
         return stored.kept(request)
 
     def unstored(self, body: bytes) -> bytes:
-        """Give a body that asks for nothing to be kept."""
+        """Return a body that asks for nothing to be kept."""
         return stored.unstored(body)
 
     def goes_on_from(self, request: ResponsesRequest) -> str:
-        """Give the id of the answer or the conversation that a request goes on from; empty for none."""
+        """Return the id of the answer or the conversation that a request goes on from; empty for none."""
         return stored.goes_on_from(request)
 
     def go_on(self, request: ResponsesRequest, mapped: AnswerMapped) -> bytes:
@@ -116,15 +116,15 @@ class ResponsesDialect:
     def chained(
         self, request: ResponsesRequest, choice: ResponsesRead, refused: Sequence[Refused]
     ) -> bytes | None:
-        """Give the next hop as our answers alone, behind the answer that the provider keeps."""
+        """Return the next hop as our answers alone, behind the answer that the provider keeps."""
         return stored.chained(request, choice, refused)
 
     def answer_id(self, choice: ResponsesRead) -> str:
-        """Give the id under which a hop's answer is kept; empty if it is not."""
+        """Return the id under which a hop's answer is kept; empty if it is not."""
         return choice.id if choice.stored and choice.finish != "failed" else ""
 
     def owed(self, refused: Sequence[Refused], note: str) -> tuple[str, ...]:
-        """Give the results of refused calls, and a note to the model, as a later request holds them."""
+        """Return the results of refused calls, and a note to the model, as a later request holds them."""
         return stored.owed(refused, note)
 
     def forget(
@@ -138,23 +138,23 @@ class ResponsesDialect:
         return restore.restore(request, found, notices, lost)
 
     def newest_is_user(self, request: ResponsesRequest) -> bool:
-        """Tell whether the history ends with a message of the user."""
+        """Return whether the history ends with a message of the user."""
         return history.newest_is_user(request)
 
     def stream_reader(self, *, strictly: bool) -> ResponsesStreamReader:
-        """Give a reader for one hop; `strictly` where its frames will be edited."""
+        """Return a reader for one hop; `strictly` where its frames will be edited."""
         return ResponsesStreamReader(strictly=strictly)
 
     def straightener(self, limit: int, ids: Ids) -> ResponsesStraightener:
-        """Give what straightens a hop's stream."""
+        """Return what straightens a hop's stream."""
         return ResponsesStraightener(limit, ids)
 
     def straight_whole(self, body: bytes, ids: Ids) -> bytes:
-        """Give a whole answer in which each call has an id of its own."""
+        """Return a whole answer in which each call has an id of its own."""
         return _LISTED.straight(body, ids)
 
     def stream_writer(self) -> ResponsesStreamWriter:
-        """Give the writer for a step."""
+        """Return the writer for a step."""
         return ResponsesStreamWriter()
 
     def read_whole(self, body: bytes) -> ResponsesWhole:
@@ -162,13 +162,13 @@ class ResponsesDialect:
         return ResponsesWhole(body)
 
     def spoken(self, data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]]:
-        """Give the visible text of one frame or of a whole answer, and which choices end with it."""
+        """Return the visible text of one frame or of a whole answer, and which choices end with it."""
         return visible_text.spoken(data, streamed=streamed)
 
     def system_text(self, request: ResponsesRequest) -> str:
-        """Give what the agent tells its model of itself."""
+        """Return what the agent tells its model of itself."""
         return visible_text.system_text(request)
 
     def may_go_on(self, finish: str | None) -> bool:
-        """Tell whether an answer that finished so may be followed by another hop."""
+        """Return whether an answer that finished so may be followed by another hop."""
         return finish in (None, "completed")

@@ -19,13 +19,13 @@ from modegate.core.wire.arguments import HALF, has_half, paired, parse_arguments
 
 
 def digest(text: str | bytes) -> str:
-    """Give the first 16 hex digits of the SHA-256: enough to tell, too little to reveal."""
+    """Return the first 16 hex digits of the SHA-256: enough to tell, too little to reveal."""
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     return hashlib.sha256(data).hexdigest()[:16]
 
 
 def canonical(arguments: str) -> str:
-    """Give arguments in one spelling, since agents send them back in their own."""
+    """Return arguments in one spelling, since agents send them back in their own."""
     value = parse_arguments(arguments)
     if value is None:
         return arguments.strip()
@@ -33,7 +33,7 @@ def canonical(arguments: str) -> str:
 
 
 def arguments_hash(arguments: str) -> str:
-    """Give the hash under which a call's arguments are logged and recognised."""
+    """Return the hash under which a call's arguments are logged and recognised."""
     return digest(canonical(arguments))
 
 
@@ -63,7 +63,7 @@ SIGNATURE = "__thought__"
 
 
 def other_id(name: str, mark: str) -> str:
-    """Give another id in the place of one, told apart by a hash; a signature in it stays whole.
+    """Return another id in the place of one, told apart by a hash; a signature in it stays whole.
 
     Mistral takes ids of nine letters and digits alone; others take at most forty characters.
     """
@@ -147,7 +147,7 @@ class Gathered:
         return "" if self.names else "it has no name"
 
     def readings(self, declared: frozenset[str]) -> list[ToolCall]:
-        """Give each call that a client could make of this one; empty if it cannot be read.
+        """Return each call that a client could make of this one; empty if it cannot be read.
 
         Calls that share a place are settled one after the other: one that was refused is taken out of
         the answer, so only those that were released can still be taken for this one.
@@ -237,7 +237,7 @@ def share(one: Gathered, other: Gathered) -> None:
 
 
 def _made_of(tool: str, names: Sequence[str]) -> bool:
-    """Tell whether some of these names, one after the other, spell a tool's name."""
+    """Return whether some of these names, one after the other, spell a tool's name."""
     reached = {0}
     for at in range(len(tool)):
         if at in reached:
@@ -246,6 +246,6 @@ def _made_of(tool: str, names: Sequence[str]) -> bool:
 
 
 def same_calls(first: Iterable[Gathered], second: Iterable[Gathered]) -> bool:
-    """Tell whether a call of one answer is repeated with the same arguments in the next."""
+    """Return whether a call of one answer is repeated with the same arguments in the next."""
     before = {(call.name, arguments_hash(call.arguments)) for call in first}
     return any((call.name, arguments_hash(call.arguments)) in before for call in second)

@@ -229,7 +229,7 @@ class Gate:
         return strictest
 
     def _weighs(self, readings: Sequence[ToolCall], offer: Offer, now: ModesInForce) -> bool:
-        """Tell whether calls are released for their arguments, and would not be with others."""
+        """Return whether calls are released for their arguments, and would not be with others."""
         blind = [ToolCall(reading.name, None) for reading in readings]
         rulings = [self._strictest(reading, offer, now) for reading in blind]
         return any(ruling.judgement.verdict is not Verdict.RELEASE for ruling in rulings)

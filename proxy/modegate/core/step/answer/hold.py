@@ -41,7 +41,7 @@ class Hold:
         self._queue.extend(parts)
 
     def advance(self) -> list[Part]:
-        """Give the parts that may go now; stops where calls must be judged (`to_judge`) or at the end."""
+        """Return the parts that may go now; stops where calls must be judged (`to_judge`) or at the end."""
         out: list[Part] = []
         while self._queue and self.done is None:
             part = self._queue[0]
@@ -52,7 +52,7 @@ class Hold:
         return out
 
     def to_judge(self) -> list[Gathered]:
-        """Give the calls that are complete and have no verdict yet."""
+        """Return the calls that are complete and have no verdict yet."""
         return self._unjudged(self._queue[0]) if self._queue and self.done is None else []
 
     @property
@@ -66,7 +66,7 @@ class Hold:
         return any(part.kind is Kind.LIVE for part in (*self._held, *self._queue))
 
     def surrender(self) -> list[Part]:
-        """Give all that is held back, with the calls that nobody has refused."""
+        """Return all that is held back, with the calls that nobody has refused."""
         for choice in self.reader.choices.values():
             for call in choice.calls:
                 call.released = call.released is not False
@@ -172,7 +172,7 @@ class Hold:
 
 
 def over(limit: int) -> TooLarge:
-    """Give the error of an answer of which more would be held back."""
+    """Return the error of an answer of which more would be held back."""
     return TooLarge(f"over {limit} bytes of the answer are held back (limits.held)")
 
 

@@ -91,7 +91,7 @@ class HopAnswer(Protocol):
         ...
 
     def advance(self) -> bytes:
-        """Give what may go to the client now."""
+        """Return what may go to the client now."""
         ...
 
     def give_in(self) -> None:
@@ -99,7 +99,7 @@ class HopAnswer(Protocol):
         ...
 
     def to_judge(self) -> list[Gathered]:
-        """Give the calls that wait for a verdict."""
+        """Return the calls that wait for a verdict."""
         ...
 
 
@@ -204,7 +204,7 @@ class StreamedHop:
         )
 
     def _settled(self) -> bool:
-        """Tell whether something is left to decide on, or the answer's own end was reached."""
+        """Return whether something is left to decide on, or the answer's own end was reached."""
         refused = any(choice.refused() for choice in self._reader.choices.values())
         return refused or self.hold.done is not None or bool(self.to_judge())
 
@@ -236,7 +236,7 @@ class StreamedHop:
             self._texts.take(frame)
 
     def _next_frame(self) -> Frame | None:
-        """Give the frame that is to be read next, if it may be read yet."""
+        """Return the frame that is to be read next, if it may be read yet."""
         if not self._waiting and self._texts is not None:
             # One at a time: what cannot be read takes nothing with it that stands in front.
             self._waiting.extend(islice(self._texts.ready(), 1))
@@ -305,7 +305,7 @@ class StreamedHop:
         self._ended = True
 
     def advance(self) -> bytes:
-        """Give what may go to the client now."""
+        """Return what may go to the client now."""
         # Each frame is written before the next is read: what it becomes depends on those in front of it.
         out = [self._writer.write(self.hold.advance())]
         try:
@@ -333,7 +333,7 @@ class StreamedHop:
         return b"".join(out)
 
     def _stops(self) -> bool:
-        """Tell whether no frame is read now: the answer is over, or calls must be judged first."""
+        """Return whether no frame is read now: the answer is over, or calls must be judged first."""
         return self.over or self.hold.done is not None or bool(self.hold.to_judge())
 
     def _mend(self, parts: list[Part]) -> bytes:
@@ -373,7 +373,7 @@ class StreamedHop:
         self._waiting.clear()
 
     def to_judge(self) -> list[Gathered]:
-        """Give the calls that wait for a verdict."""
+        """Return the calls that wait for a verdict."""
         if self.hold.done is not None or self._texts is None:
             return self.hold.to_judge()
         return [*self._texts.to_judge(), *self.hold.to_judge()]

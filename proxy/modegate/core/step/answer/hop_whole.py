@@ -103,7 +103,7 @@ class WholeHop:
                 self.failure = bare(error)
 
     def advance(self) -> bytes:
-        """Give nothing: a body goes when all of it is judged."""
+        """Return nothing: a body goes when all of it is judged."""
         if self._texts is not None and self._texts.holding and not self._texts.to_judge():
             try:
                 self._read(self._texts.body())
@@ -126,7 +126,7 @@ class WholeHop:
         self.answer = _Unread(bytes(self._body))
 
     def to_judge(self) -> list[Gathered]:
-        """Give the calls that wait for a verdict."""
+        """Return the calls that wait for a verdict."""
         if self._texts is not None and self._texts.holding:
             return self._texts.to_judge()
         return [
@@ -152,5 +152,5 @@ class _Unread:
         self.choices: dict[int, ChoiceRead] = {}
 
     def write(self, **_changes: object) -> bytes:
-        """Give it as it came."""
+        """Return it as it came."""
         return self._body

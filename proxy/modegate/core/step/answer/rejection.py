@@ -68,7 +68,7 @@ class Rejection:
         return len(self.body) <= MAX_COMPLAINT
 
     def text(self) -> bytes:
-        """Give the body without its coding; of one that stops too early what there is.
+        """Return the body without its coding; of one that stops too early what there is.
 
         Raises:
             BadEncoding, UnknownEncoding, TooLarge: that cannot be taken off.
@@ -103,7 +103,7 @@ class Rejection:
         return "but its body is an answer, which it must not be" if holds_answer(text) else ""
 
     def _begun(self) -> bytes:
-        """Give what of a broken body a client could have read before it came to the break."""
+        """Return what of a broken body a client could have read before it came to the break."""
         undo = decoder(headers.get_one(self.lines, b"content-encoding") or b"", MAX_COMPLAINT)
         text = bytearray()
         with suppress(BadEncoding, TooLarge):
@@ -113,7 +113,7 @@ class Rejection:
 
 
 def holds_answer(body: bytes) -> bool:
-    """Tell whether some client could read an answer, or an event of one, out of an error's body."""
+    """Return whether some client could read an answer, or an event of one, out of an error's body."""
     text = body.decode(json.detect_encoding(body), "replace").removeprefix("\ufeff")
     found = list(islice(_DATA_AHEAD.finditer(text), MAX_EVENTS + 1))
     if len(found) > MAX_EVENTS or any(_reads_as_answer(text, one.end()) for one in found):
@@ -124,7 +124,7 @@ def holds_answer(body: bytes) -> bool:
 
 
 def _lines(text: str) -> Iterator[str]:
-    """Give what a client that goes line by line could take for JSON: a line, or the data of an event."""
+    """Yield what a client that goes line by line could take for JSON: a line, or the data of an event."""
     event: list[str] = []
     for line in (*text.splitlines(), ""):
         yield line
@@ -136,7 +136,7 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _begin(text: str) -> int:
-    """Give where JSON begins that nothing else stands in front of but a field's name; -1 for nowhere."""
+    """Return where JSON begins that nothing else stands in front of but a field's name; -1 for nowhere."""
     found = _FRONT.match(text)
     return found.end() if found else -1
 

@@ -75,7 +75,7 @@ class Ids:
         self._made = 0
 
     def own(self, given: Any, prefix: str) -> str | None:
-        """Give the id that a call needs in the place of the given one; None if that will do."""
+        """Return the id that a call needs in the place of the given one; None if that will do."""
         if not self._renames or (given not in (None, "") and not isinstance(given, str)):
             return None  # what is no id at all is refused for it
         if given and given not in self._taken:
@@ -90,19 +90,19 @@ class Ids:
 
 
 def made(value: dict[str, Any], *, named: bool, doubt: str = "") -> Straight:
-    """Give a frame of our own, of an event of this type."""
+    """Return a frame of our own, of an event of this type."""
     event = str(value["type"]).encode() if named else b""
     return framed(msgspec.json.encode(value), event, doubt)
 
 
 def framed(data: bytes, event: bytes, doubt: str = "") -> Straight:
-    """Give a frame of our own with this data."""
+    """Return a frame of our own with this data."""
     name = b"event: " + event + b"\n" if event else b""
     return Straight(name + b"data: " + data + b"\n\n", data, event, doubt=doubt)
 
 
 def with_member(data: bytes, value: bytes, *keys: str) -> bytes:
-    """Give an object in which the member under a path of keys has this value, be it there or not."""
+    """Return an object in which the member under a path of keys has this value, be it there or not."""
     text = without_lone_surrogates(data)
     found, span = members(text), None
     for key in keys[:-1]:
@@ -117,12 +117,12 @@ def with_member(data: bytes, value: bytes, *keys: str) -> bytes:
 
 
 def unreadable(frame: Frame) -> Frame:
-    """Give a frame that ends the answer: what it says does not fit what came before."""
+    """Return a frame that ends the answer: what it says does not fit what came before."""
     return Frame(frame.raw, frame.data, frame.event, odd=True)
 
 
 def bare(frame: Frame) -> bytes:
-    """Give a frame's data as it is read, in UTF-8 and without halves of characters.
+    """Return a frame's data as it is read, in UTF-8 and without halves of characters.
 
     Raises:
         ValueError: it holds more values than an answer can have, of which nothing may be made.
@@ -158,7 +158,7 @@ class Listed:
     prefix: str
 
     def straight(self, body: bytes, ids: Ids) -> bytes:
-        """Give an answer in which each call has an id of its own, and none is a placeholder."""
+        """Return an answer in which each call has an id of its own, and none is a placeholder."""
         if is_dense(body, ANSWER_VALUES):
             return body  # who reads it says what is wrong, and makes nothing of it either
         try:

@@ -25,13 +25,13 @@ _WORDS = (b"data:", b"event:", b"id:", b"retry:", b"\xef\xbb\xbf")
 
 
 def is_stream(lines: Headers) -> bool:
-    """Tell whether a head announces server-sent events."""
+    """Return whether a head announces server-sent events."""
     kind = headers.get_one(lines, b"content-type") or b""
     return kind.split(b";")[0].strip().lower() == EVENT_STREAM
 
 
 def is_plain_stream(lines: Headers) -> bool:
-    """Tell whether events of our own can stand in an answer of this head.
+    """Return whether events of our own can stand in an answer of this head.
 
     Of a body whose bytes are counted, or compressed, the client takes no others.
     """
@@ -58,7 +58,7 @@ class Unlabelled:
         return bool(begun) and not any(len(begun) < len(w) and w.startswith(begun) for w in _WORDS)
 
     def head(self) -> Headers:
-        """Give the lines, with the right type where it is a stream."""
+        """Return the lines, with the right type where it is a stream."""
         if _STREAM.match(self.body, self._lead) is None:
             return self.lines
         return headers.replace(self.lines, b"content-type", EVENT_STREAM)

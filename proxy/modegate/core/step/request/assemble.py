@@ -19,7 +19,7 @@ MAX_LEFT_OUT = 16
 
 
 def section_for(request: Any, in_force: ModesInForce) -> str:
-    """Give the section that this request gets: none where it declares no tools, unless policy says.
+    """Return the section that this request gets: none where it declares no tools, unless policy says.
 
     Raises:
         Refusal: policy refuses requests without tools in this mode.
@@ -60,7 +60,7 @@ def assemble(
 
 
 def left_out(request: Any, assembled: Assembled, in_force: ModesInForce) -> tuple[ToolName, ...]:
-    """Give the tools that the mode allows and that were not sent all the same (S7).
+    """Return the tools that the mode allows and that were not sent all the same (S7).
 
     How they are declared leaves a doubt: an object that nobody knows beside the tool could be another one,
     or the provider would run it, which no rule allows without a condition.

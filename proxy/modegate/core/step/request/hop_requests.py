@@ -229,7 +229,7 @@ class HopRequests:
         return ids
 
     def ids(self, hop: int) -> Ids:
-        """Give ids of our own for calls of a hop's answer; a provider that keeps it goes by its own."""
+        """Return ids of our own for calls of a hop's answer; a provider that keeps it goes by its own."""
         return Ids(f"{self._step.step}/{hop}", self.call_ids, renames=self.kept is None)
 
     def untouched(self, in_force: ModesInForce) -> list[Effect]:
@@ -253,14 +253,14 @@ class HopRequests:
         return self._request is not None
 
     def unfiltered(self, before: ModesInForce, now: ModesInForce) -> Offer:
-        """Give what the model was shown of a request that went out as it came, and may use of it now."""
+        """Return what the model was shown of a request that went out as it came, and may use of it now."""
         declared: frozenset[str] = self._request.declared
         tools = (ToolName(name) for name in sorted(declared))
         kept = tuple(name for name in tools if now.may_offer(name))
         return Offer(before, kept, declared, texts=self._texts(now))
 
     def may_call_stale_exit(self, in_force: ModesInForce) -> bool:
-        """Tell whether the model could still call an exit tool, in the default mode: it once had one."""
+        """Return whether the model could still call an exit tool, in the default mode: it once had one."""
         return (
             in_force.state.ever_gated
             and self._request is not None
@@ -348,17 +348,17 @@ class HopRequests:
         return [CallUpstream(lines, assembled.body)]
 
     def _texts(self, in_force: ModesInForce) -> TextCalls | None:
-        """Tell what counts as a call in plain text: where a mode says so, or the agent is known to run it."""
+        """Return what counts as a call in plain text: where a mode says so, or the agent runs it."""
         said = {force.mode.text_calls for force in in_force.forces}
         wanted = "refuse" in said or (self._habit is not None and None in said)
         return TextCalls(self._request.declared, self._habit) if wanted else None
 
     def holds_texts(self, in_force: ModesInForce) -> bool:
-        """Tell whether calls in plain text are held back under what a session stands."""
+        """Return whether calls in plain text are held back under what a session stands."""
         return self._texts(in_force) is not None
 
     def may_hold_texts(self, in_force: ModesInForce) -> bool:
-        """Tell whether that could be so in some other mode of its policy."""
+        """Return whether that could be so in some other mode of its policy."""
         said = (mode.text_calls for mode in in_force.policy.modes.values())
         return self._habit is not None or "refuse" in said
 
@@ -391,7 +391,7 @@ class HopRequests:
 
 
 def _begins_compacted(request: Any) -> bool:
-    """Tell whether something that the provider has compacted stands in front of the first user message."""
+    """Return whether something that the provider has compacted stands in front of the first user message."""
     for span in request.messages:
         item = request.decode(span)
         if not isinstance(item, dict):

@@ -22,7 +22,7 @@ Placed = Mapping[int, Sequence[str]]
 
 
 def owed(in_force: ModesInForce, lane: Lane) -> bool:
-    """Tell whether a lane's last header says another mode than the one in force."""
+    """Return whether a lane's last header says another mode than the one in force."""
     last = in_force.state.lanes.get(lane)
     return last is not None and last.mode != in_force.label
 
@@ -30,7 +30,7 @@ def owed(in_force: ModesInForce, lane: Lane) -> bool:
 def due(
     in_force: ModesInForce, lane: Lane, items: Sequence[Item], origin: str = ""
 ) -> NoticeGiven | None:
-    """Give the notice that this step owes its lane: the mode is another than its last header says.
+    """Return the notice that this step owes its lane: the mode is another than its last header says.
 
     The first step of a lane is told by the section alone; flips that cancel out say nothing; a lane that
     left by its own approved exit was told by the answer (its header follows the exit, see `fold`).
@@ -88,5 +88,5 @@ def in_results(refused: Sequence[Refused]) -> list[Refused]:
 
 
 def joined(first: Placed, then: Placed) -> Placed:
-    """Give the texts of both, in this order where they stand at one place."""
+    """Return the texts of both, in this order where they stand at one place."""
     return {at: [*first.get(at, ()), *then.get(at, ())] for at in (*first, *then)}

@@ -46,17 +46,17 @@ class Form:
 
 
 def speaks_of_thoughts(complaint: bytes) -> bool:
-    """Tell whether a refusal could be about what a model thought."""
+    """Return whether a refusal could be about what a model thought."""
     folded = complaint.lower()
     return any(name in folded for name in _NAMES)
 
 
 def speaks_of_text(complaint: bytes) -> bool:
-    """Tell whether a refusal could be about the text of a message, which a turn that only calls has not."""
+    """Return whether a refusal could be about the text of a message, which a turn that only calls has not."""
     return b"content" in complaint.lower().replace(b"_content", b"")
 
 
 def wants(complaint: bytes) -> bool:
-    """Tell whether a refusal could say that something is not there."""
+    """Return whether a refusal could say that something is not there."""
     folded = complaint.lower()
     return any(word in folded for word in _WANTS)

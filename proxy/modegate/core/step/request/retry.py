@@ -41,7 +41,7 @@ class Mends(Protocol):
     """A dialect whose upstream may refuse what a mode changes."""
 
     def mend(self, call: CallUpstream, complaint: bytes) -> CallUpstream | None:
-        """Give the request to send instead; None where this is no such refusal."""
+        """Return the request to send instead; None where this is no such refusal."""
         ...
 
 
@@ -85,12 +85,12 @@ class Mending:
         return call
 
     def may_mend(self, status: int) -> bool:
-        """Tell whether an error may be a refusal after which the hop is asked again."""
+        """Return whether an error may be a refusal after which the hop is asked again."""
         mends = self._dialect is not None and not self._known
         return status in MENDABLE and self._sent is not None and (mends or self._asking.puts_in)
 
     def mended(self, complaint: Rejection) -> CallUpstream | None:
-        """Give what to send instead, now that an error is whole; None where it is the client's to see."""
+        """Return what to send instead, now that an error is whole; None where it is the client's to see."""
         if self._sent is None or not self.may_mend(complaint.status):
             return None
         if len(complaint.body) > MAX_MENDED:
@@ -108,7 +108,7 @@ class Mending:
         return next((call for form in self._forms if (call := self._in(form))), None)
 
     def _in(self, form: Form) -> CallUpstream | None:
-        """Give the hop's request in a form; None where that is the one which was refused."""
+        """Return the hop's request in a form; None where that is the one which was refused."""
         if self._sent is None:
             return None
         try:
@@ -128,7 +128,7 @@ class Mending:
         return call
 
     def _others(self) -> Iterator[Form]:
-        """Give the forms that are left, each once it is known how the one before was refused."""
+        """Yield the forms that are left, each once it is known how the one before was refused."""
         asking, form = self._asking, self._first
         if asking.chains:
             yield (form := replace(form, chained=False))
@@ -157,7 +157,7 @@ class Mending:
         return other if self._made().body != self._sent.body else not other
 
     def _other_text(self, form: Form) -> Form:
-        """Give the form in which a turn that only calls has the other text."""
+        """Return the form in which a turn that only calls has the other text."""
         other = _with(form, empty=not form.manner.empty)
         if form.manner.empty is not None or self._sent is None:
             return other

@@ -48,7 +48,7 @@ class Recording:
     def event(
         self, step: StepId, place: tuple[str, int], answer: str, model: str = ""
     ) -> TurnWithheld:
-        """Give the event for the whole answer."""
+        """Return the event for the whole answer."""
         before, at = place
         return TurnWithheld(step, before, answer, tuple(self.hops), at, model)
 
@@ -91,7 +91,7 @@ def notes(items: Sequence[Item], found: Mapping[int, TurnWithheld]) -> dict[int,
 
 
 def refs(found: Mapping[int, TurnWithheld]) -> tuple[str, ...]:
-    """Give the stored bodies that these turns need."""
+    """Return the stored bodies that these turns need."""
     return tuple(
         dict.fromkeys(hop.blob for turn in found.values() for hop in turn.hops if hop.blob)
     )
@@ -104,7 +104,7 @@ Lost = Mapping[int, Sequence[WithheldHop]]
 
 
 def lost(found: Mapping[int, TurnWithheld], ready: Mapping[int, object]) -> Lost:
-    """Give the turns that were found and cannot be put back."""
+    """Return the turns that were found and cannot be put back."""
     return {
         index: turn.hops
         for index, turn in found.items()
@@ -128,12 +128,12 @@ class Binds(Protocol):
     """A dialect whose stored bodies hold what only the model takes back that said it."""
 
     def unbound(self, blob: bytes) -> bytes:
-        """Give a stored body as another model takes it."""
+        """Return a stored body as another model takes it."""
         ...
 
 
 def unbound(dialect: object, ready: Found, turns: Mapping[int, TurnWithheld], model: str) -> Found:
-    """Give what can be put back for a model: of others without what is theirs alone."""
+    """Return what can be put back for a model: of others without what is theirs alone."""
     if not isinstance(dialect, Binds):
         return ready
     others = {at for at, turn in turns.items() if turn.model not in ("", model)}
@@ -146,7 +146,7 @@ def unbound(dialect: object, ready: Found, turns: Mapping[int, TurnWithheld], mo
 def complete(
     found: Mapping[int, TurnWithheld], blobs: Mapping[str, bytes], taken: Set[str] = frozenset()
 ) -> Found:
-    """Give what can be put back: turns of which every stored body is still there.
+    """Return what can be put back: turns of which every stored body is still there.
 
     `taken` are ids of the client's own calls, which no withheld call may bear beside them.
     """
@@ -160,7 +160,7 @@ def complete(
 
 
 def _apart(blob: bytes, ref: str, taken: Set[str]) -> bytes:
-    """Give withheld calls other ids where the client got a call of the same one later (S5).
+    """Return withheld calls other ids where the client got a call of the same one later (S5).
 
     The provider would refuse this request and each later one. Only ids are touched, of calls and of our
     answers to them, and the same body gets the same ids each time.
@@ -180,7 +180,7 @@ _IDS = frozenset({"id", "call_id", "tool_call_id", "tool_use_id", "approval_requ
 
 
 def _ids(blob: bytes) -> Iterator[Span]:
-    """Give where the ids of calls and of answers stand in a stored body."""
+    """Yield where the ids of calls and of answers stand in a stored body."""
     for member in members(blob):
         for one in _list(blob, member.value):
             # A call stands behind its place; a turn is messages, of which one holds calls.

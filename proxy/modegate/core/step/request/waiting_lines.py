@@ -33,7 +33,7 @@ class _Request(Protocol):
 
 
 def without_asides(request: _Request) -> bytes | None:
-    """Give the body without the line in what the model has said; None where it is not there."""
+    """Return the body without the line in what the model has said; None where it is not there."""
     if _LINE not in request.body:
         return None
     edits: list[Edit] = []
@@ -53,7 +53,7 @@ def without_asides(request: _Request) -> bytes | None:
 
 
 def _content(request: _Request, content: Span) -> list[Edit] | None:
-    """Give what takes the line out of a content; None if nothing is left of that."""
+    """Return what takes the line out of a content; None if nothing is left of that."""
     value = request.decode(content)
     if isinstance(value, str):
         return _text(content, value)

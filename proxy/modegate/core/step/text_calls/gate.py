@@ -111,7 +111,7 @@ class _Stream:
         return self.unit
 
     def said(self, text: str) -> list[Piece] | None:
-        """Give the pieces in which a text has come; None if it has not."""
+        """Return the pieces in which a text has come; None if it has not."""
         found = self.units.get(text)
         if found is None and self.unit is not None and self.unit.size == len(text):
             found = self.unit.pieces if self.unit.text == text else None
@@ -153,7 +153,7 @@ class _Held:
         return all(piece.settled for piece in self.pieces) and all(piece.settled for piece in said)
 
     def changes(self) -> dict[str, str]:
-        """Give each text of which something is withheld, and what the client gets in its place.
+        """Return each text of which something is withheld, and what the client gets in its place.
 
         Raises:
             AnswerUnreadable: it is one that cannot be replaced.
@@ -207,7 +207,7 @@ class TextGate:
         return any(stream.unended for stream in self._streams.values())
 
     def to_judge(self) -> list[Gathered]:
-        """Give the calls that wait for a verdict."""
+        """Return the calls that wait for a verdict."""
         return [call for call in self._found if call.released is None]
 
     def take(self, frame: Frame) -> None:
@@ -250,7 +250,7 @@ class TextGate:
         return self.to_judge()
 
     def ready(self) -> Iterator[Frame]:
-        """Give the frames that may be read on.
+        """Yield the frames that may be read on.
 
         Raises:
             ModegateError: the next one cannot be read, or too much is held back.
@@ -288,7 +288,7 @@ class TextGate:
             raise AnswerUnreadable(f"over {MAX_CALLS} calls stand in the answer's text")
 
     def body(self) -> bytes:
-        """Give the body once all of its calls have a verdict."""
+        """Return the body once all of its calls have a verdict."""
         held = self._queue.popleft()
         changes = held.changes()
         return retold(held.frame.raw, changes) if changes else held.frame.raw
@@ -367,7 +367,7 @@ def _rewritten(frame: Frame, changes: Mapping[str, str]) -> Frame:
 
 
 def retold(data: bytes, changes: Mapping[str, str]) -> bytes:
-    """Give a JSON text with other words in the place of these; without `logprobs`, which hold them too."""
+    """Return a JSON text with other words in the place of these; without `logprobs`, which hold them too."""
     readable = without_lone_surrogates(data)
     start = len(data) - len(data.lstrip())
     return apply(data, _edits(readable, Span(start, len(data.rstrip())), "", changes))

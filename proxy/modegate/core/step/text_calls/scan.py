@@ -65,7 +65,7 @@ class _Open:
         self.size += len(text)
 
     def take(self, text: str) -> int:
-        """Give how many characters of a new piece belong to it if it ends there; else -1."""
+        """Return how many characters of a new piece belong to it if it ends there; else -1."""
         if self.shape is None:
             return -1
         return self._object_end(text) if self.close is None else self._pattern_end(text)

@@ -199,7 +199,7 @@ KNOWN = (
 
 
 def habit_of(system: str) -> Habit | None:
-    """Tell by an agent's system text whether it is known to run calls in text."""
+    """Return, by an agent's system text whether it is known to run calls in text."""
     return next((one for one in KNOWN if any(mark in system for mark in one.system)), None)
 
 
@@ -225,7 +225,7 @@ class TextCalls:
         return self.habit is not None and self.habit.everything
 
     def counts(self, shape: Shape, match: re.Match[str]) -> bool:
-        """Tell whether a head is one of a call, or of something that nobody runs."""
+        """Return whether a head is one of a call, or of something that nobody runs."""
         if self.thinks and shape.kind not in _IN_THOUGHTS:
             return False
         name = match.groupdict().get("name")
@@ -327,7 +327,7 @@ class TextCalls:
             yield from self._calls_in(inner, depth - 1)
 
     def heads_in(self, text: str) -> Iterable[str]:
-        """Give the names of calls that some other reader could see within one; at most a few."""
+        """Return the names of calls that some other reader could see within one; at most a few."""
         found: dict[str, None] = {}
         for count, match in enumerate(_ANY_HEAD.finditer(text)):
             for shape in _WITHIN.get(match.group(), ()):
@@ -386,7 +386,7 @@ def _take_object(call: Gathered, text: str, value: dict[str, Any] | None) -> Non
 
 
 def _has_a_key_twice(text: str) -> bool:
-    """Tell whether readers could differ in which of two equal keys they take."""
+    """Return whether readers could differ in which of two equal keys they take."""
     twice: list[bool] = []
 
     def read(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

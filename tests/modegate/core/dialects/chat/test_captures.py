@@ -110,7 +110,7 @@ def test_l6_no_tool_that_changes_things_is_declared_and_all_that_read_are(name: 
 
 
 def _words(value: Any) -> list[str]:
-    """Give every string that is a name or a type, outside of schemas."""
+    """Return every string that is a name or a type, outside of schemas."""
     if isinstance(value, dict):
         own = [value[key] for key in ("name", "type") if isinstance(value.get(key), str)]
         inner = (part for key, part in value.items() if key != "parameters")

@@ -21,24 +21,24 @@ from support.playbook import (
 
 
 def begins(name: str, at: int | None, id_: str) -> bytes:
-    """Give the first piece of a call; without an index where there is none."""
+    """Return the first piece of a call; without an index where there is none."""
     place = {} if at is None else {"index": at}
     return piece(**place, id=id_, type="function", function={"name": name, "arguments": '{"p"'})
 
 
 def goes_on(at: int) -> bytes:
-    """Give the last piece of a call."""
+    """Return the last piece of a call."""
     return piece(index=at, function={"arguments": ":1}"})
 
 
 def indices(body: bytes) -> list[Any]:
-    """Give the index of each piece that a client gets."""
+    """Return the index of each piece that a client gets."""
     deltas = [choice["delta"] for value in frames(body) for choice in value.get("choices", ())]
     return [one.get("index") for delta in deltas for one in delta.get("tool_calls", ())]
 
 
 def whole(name: str, at: int | None, id_: str) -> bytes:
-    """Give a call in one piece."""
+    """Return a call in one piece."""
     place = {} if at is None else {"index": at}
     return piece(**place, id=id_, type="function", function={"name": name, "arguments": "{}"})
 

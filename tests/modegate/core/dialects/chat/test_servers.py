@@ -34,23 +34,23 @@ USAGE: dict[str, Any] = {"usage": {"prompt_tokens": 1, "completion_tokens": 2, "
 
 
 def one(delta: dict[str, Any], finish: str | None = None, **more: Any) -> bytes:
-    """Give a chunk of one choice; `more` stands beside the choices."""
+    """Return a chunk of one choice; `more` stands beside the choices."""
     return frame({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}], **more})
 
 
 def calls(*pieces: dict[str, Any], finish: str | None = None, **more: Any) -> bytes:
-    """Give a chunk with pieces of calls."""
+    """Return a chunk with pieces of calls."""
     return one({"tool_calls": list(pieces)}, finish, **more)
 
 
 def begin(id_: str, name: str, arguments: str | None = "", **more: Any) -> dict[str, Any]:
-    """Give the first piece of a call."""
+    """Return the first piece of a call."""
     function = {"name": name} if arguments is None else {"name": name, "arguments": arguments}
     return {"index": 0, "id": id_, "type": "function", "function": function, **more}
 
 
 def more(arguments: str | None, **fields: Any) -> dict[str, Any]:
-    """Give a later piece."""
+    """Return a later piece."""
     return {"index": 0, "function": {"arguments": arguments}, **fields}
 
 
@@ -250,7 +250,7 @@ EACH = pytest.mark.parametrize("server", SERVERS)
 
 
 def heard(got: Got) -> tuple[str, list[tuple[str, Any]], str | None]:
-    """Give text, calls and finish as a client that goes by index has them."""
+    """Return text, calls and finish as a client that goes by index has them."""
     (choice,) = read_stream(got.body).values()
     made = [
         (call["name"], json.loads(call["arguments"] or "{}"))

@@ -13,7 +13,7 @@ OTHER = {"index": 0, "delta": {"content": "b"}, "finish_reason": "stop"}
 
 
 def twice(key: str, *, whole: bool = False) -> bytes:
-    """Give an end of an answer in which one key comes twice."""
+    """Return an end of an answer in which one key comes twice."""
     body = "message" if whole else "delta"
     said = {"content": "a"}
     choice = [f'"index":0,"{body}":{json.dumps(said)}', '"finish_reason":"stop"']

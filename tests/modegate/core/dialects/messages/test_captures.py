@@ -83,7 +83,7 @@ def test_l6_no_tool_that_changes_things_is_declared_and_all_that_read_are(name: 
 
 
 def _loads(value: Any) -> list[str]:
-    """Give every name that something refers to so that the tool is loaded."""
+    """Return every name that something refers to so that the tool is loaded."""
     if isinstance(value, dict):
         own = [value["tool_name"]] if value.get("type") == "tool_reference" else []
         return own + [name for part in value.values() for name in _loads(part)]

@@ -53,7 +53,7 @@ DELTAS = ["text_delta", "thinking_delta", "signature_delta", "input_json_delta",
 
 @st.composite
 def block(draw: st.DrawFn, at: int) -> list[bytes]:
-    """Give the frames of a block that is well made."""
+    """Return the frames of a block that is well made."""
     what = draw(st.sampled_from(["text", "thinking", "call", "call", "call", "ran"]))
     if what == "text":
         return _frames(text(at, *draw(st.lists(st.sampled_from(["a", "é", "\ud83d"]), max_size=3))))
@@ -70,7 +70,7 @@ def block(draw: st.DrawFn, at: int) -> list[bytes]:
 
 @st.composite
 def stray(draw: st.DrawFn) -> bytes:
-    """Give a frame that may stand anywhere, or nowhere."""
+    """Return a frame that may stand anywhere, or nowhere."""
     at: Any = draw(st.sampled_from([0, 1, 2, 3, "0", None, 1.0]))
     return draw(
         st.sampled_from(
@@ -91,7 +91,7 @@ def stray(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def answers(draw: st.DrawFn) -> bytes:
-    """Give a stream: well made, then perhaps with frames taken out, doubled, moved or put in."""
+    """Return a stream: well made, then perhaps with frames taken out, doubled, moved or put in."""
     made = [draw(block(at)) for at in range(draw(st.integers(0, 4)))]
     reason = draw(st.sampled_from(["tool_use", "end_turn", "max_tokens", None]))
     frames = [begin(), *(frame for one in made for frame in one), *_frames(end(reason))]

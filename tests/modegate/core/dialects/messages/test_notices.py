@@ -26,7 +26,7 @@ TOOLS = ("read", "write")
 
 
 def ask(*history: Message, **more: Any) -> dict[str, Any]:
-    """Give a request with this history."""
+    """Return a request with this history."""
     return request(*TOOLS, messages=[USER, *history], stream=True, **more)
 
 

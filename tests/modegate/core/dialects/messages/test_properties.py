@@ -74,7 +74,7 @@ spaces = st.sampled_from([None, 1])
 
 
 def refers(value: Any) -> set[str]:
-    """Give the names of all tools that the history loads, adds or removes."""
+    """Return the names of all tools that the history loads, adds or removes."""
     if isinstance(value, list):
         return {found for one in value for found in refers(one)}
     if not isinstance(value, dict):

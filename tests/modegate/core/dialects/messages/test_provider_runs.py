@@ -29,7 +29,7 @@ READ_ONLY = policy(mode("plan", "read"))
 
 
 def ran(name: str = "web_search", **more: Any) -> list[dict[str, Any]]:
-    """Give a call that the provider runs, and its result."""
+    """Return a call that the provider runs, and its result."""
     kind = "mcp_tool_use" if "server_name" in more else "server_tool_use"
     result = "mcp_tool_result" if "server_name" in more else f"{name}_tool_result"
     asked = {"type": kind, "id": "srvtoolu_1", "name": name, "input": {"q": SECRET}, **more}
@@ -37,7 +37,7 @@ def ran(name: str = "web_search", **more: Any) -> list[dict[str, Any]]:
 
 
 def frames(*blocks: dict[str, Any], at: int = 0) -> bytes:
-    """Give whole blocks as a stream's events."""
+    """Return whole blocks as a stream's events."""
     return b"".join(start(at + n, block) + stop(at + n) for n, block in enumerate(blocks))
 
 

@@ -39,12 +39,12 @@ TOOLS = ("read", "write")
 
 
 def ask(*history: Message, **more: Any) -> dict[str, Any]:
-    """Give a request with this history."""
+    """Return a request with this history."""
     return request(*TOOLS, messages=[USER, *history], stream=True, **more)
 
 
 def kept(got: Got) -> list[Block]:
-    """Give the blocks that a client with the official SDK keeps of a streamed answer."""
+    """Return the blocks that a client with the official SDK keeps of a streamed answer."""
     return [
         block.model_dump(exclude_none=True)
         for block in judges.messages(got.body, streamed=True).content

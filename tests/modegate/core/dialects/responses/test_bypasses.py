@@ -51,7 +51,7 @@ def step(body: bytes) -> Got:
 
 
 def runs(body: bytes) -> set[tuple[str, str]]:
-    """Give what any kind of client would run of it."""
+    """Return what any kind of client would run of it."""
     found = {(built.name, built.arguments) for client in CLIENTS.values() for built in client(body)}
     return {one for one in found if one[0] != "x"}
 

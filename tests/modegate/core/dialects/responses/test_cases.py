@@ -65,7 +65,7 @@ PLAN = '{"plan":"# A"}'
 
 
 def late(announced: str | None = "exit_plan_mode") -> bytes:
-    """Give a call of which nothing comes in pieces, and perhaps not even its name in front."""
+    """Return a call of which nothing comes in pieces, and perhaps not even its name in front."""
     item = call("exit_plan_mode", PLAN)
     first = added(item, 0)
     first["item"]["name"] = announced

@@ -70,7 +70,7 @@ EVENTS = [
 
 @st.composite
 def items(draw: st.DrawFn) -> Any:
-    """Give one item, as some server might send it."""
+    """Return one item, as some server might send it."""
     item: dict[str, Any] = {"type": draw(st.sampled_from(TYPES)), "id": draw(st.sampled_from(IDS))}
     if item["type"] == "message":
         item["content"] = draw(st.sampled_from([[], [{"type": "output_text", "text": "hello"}]]))
@@ -86,7 +86,7 @@ def items(draw: st.DrawFn) -> Any:
 
 @st.composite
 def any_event(draw: st.DrawFn) -> Any:
-    """Give one event of whatever shape."""
+    """Return one event of whatever shape."""
     kind = draw(st.sampled_from(EVENTS))
     event: dict[str, Any] = {"type": kind}
     if kind.startswith("response.output_item"):
@@ -108,7 +108,7 @@ def any_event(draw: st.DrawFn) -> Any:
 
 @st.composite
 def lifelike(draw: st.DrawFn) -> list[Any]:
-    """Give an answer as it should be, of which a few events are left out, doubled or changed."""
+    """Return an answer as it should be, of which a few events are left out, doubled or changed."""
     found: list[Any] = [{"type": "response.created", "response": response((), "in_progress")}]
     drawn = draw(st.lists(items(), max_size=4))
     for at, item in enumerate(drawn):
@@ -147,7 +147,7 @@ def lifelike(draw: st.DrawFn) -> list[Any]:
 
 
 def allowed(name: str, arguments: str, *, custom: bool) -> bool:
-    """Tell whether the policy releases what a client would run."""
+    """Return whether the policy releases what a client would run."""
     parsed = parse_arguments(arguments or "{}")
     if custom and parsed is None:
         parsed = {"input": arguments}

@@ -57,13 +57,13 @@ AGAIN: dict[str, dict[str, Any]] = {
 
 
 def pieces_of(sent: bytes) -> list[Any]:
-    """Give the pieces of calls that a client gets."""
+    """Return the pieces of calls that a client gets."""
     deltas = [choice["delta"] for one in frames(sent) for choice in one["choices"]]
     return [one for delta in deltas for one in delta.get("tool_calls", ())]
 
 
 def body(tool: str, again: str, arguments: str) -> bytes:
-    """Give a call in two pieces, of which the second repeats something."""
+    """Return a call in two pieces, of which the second repeats something."""
     begin = {"index": 0, "id": "c", "type": "function", "function": {"name": tool, "arguments": ""}}
     more = dict(AGAIN[again])
     name = {"name": tool} if more.pop("name", False) else {}
@@ -71,7 +71,7 @@ def body(tool: str, again: str, arguments: str) -> bytes:
 
 
 def in_one_piece(tool: str, arguments: str) -> dict[str, Any]:
-    """Give the one piece in which such a call goes."""
+    """Return the one piece in which such a call goes."""
     said = {"name": tool, "arguments": arguments}
     return {"index": 0, "id": "c", "type": "function", "function": said}
 

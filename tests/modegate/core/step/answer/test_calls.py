@@ -60,12 +60,12 @@ def test_canonical_is_its_own(value: dict[str, object]) -> None:
 
 
 def readings(call: Gathered, *declared: str) -> dict[str, object]:
-    """Give the readings as a dict."""
+    """Return the readings as a dict."""
     return {one.name: one.arguments for one in call.readings(frozenset(declared))}
 
 
 def call(*names: str, arguments: str = '{"p":1}', kind: str = "function") -> Gathered:
-    """Give a call."""
+    """Return a call."""
     return Gathered(0, kind, "id", list(names), [arguments])
 
 

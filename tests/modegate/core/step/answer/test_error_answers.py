@@ -21,7 +21,7 @@ CUTS = pytest.mark.parametrize("cut", [whole, bytewise], ids=["whole", "bytewise
 
 
 def said_with(agent: Agent, status: int, **more: Any) -> Reply:
-    """Give an answer with a call, under this status."""
+    """Return an answer with a call, under this status."""
     speech = agent.speech
     asked = speech.api.request(agent.history, agent.tools, streamed=speech.streamed)
     reply = speech.reply(Turn("hm", calls=(WRITE,)), json.dumps(asked).encode())

@@ -18,7 +18,7 @@ STEP = StepId("0123456789abcdef0123")
 
 
 def in_force(rules: Policy = POLICY, mode_id: str = "plan") -> ModesInForce:
-    """Give what a session stands under."""
+    """Return what a session stands under."""
     return Session(mode_id, rules).in_force()
 
 
@@ -32,12 +32,12 @@ def judge(
 
 
 def offer(stands: ModesInForce, *declared: str) -> Offer:
-    """Give what its model was shown."""
+    """Return what its model was shown."""
     return Offer(stands, (ToolName("read"),), frozenset(declared))
 
 
 def gathered(name: str, arguments: str = "{}", id_: str = "call_123456789") -> Gathered:
-    """Give a call."""
+    """Return a call."""
     return Gathered(0, "function", id_, [name] if name else [], [arguments])
 
 

@@ -63,12 +63,12 @@ class Case:
 
 
 def calls(*found: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """Give a message that holds these calls."""
+    """Return a message that holds these calls."""
     return {"tool_calls": list(found), **more}
 
 
 def custom(name: str, text_: str) -> dict[str, Any]:
-    """Give a call of a custom tool."""
+    """Return a call of a custom tool."""
     return {"id": "c0", "type": "custom", "custom": {"name": name, "input": text_}}
 
 
@@ -148,7 +148,7 @@ CASES = {
 
 
 def held(choice: dict[str, Any]) -> list[dict[str, Any]]:
-    """Give what a message holds of calls."""
+    """Return what a message holds of calls."""
     message = choice["message"]
     found = [one.get("function") or one["custom"] for one in message.get("tool_calls") or ()]
     return [*found, *([message["function_call"]] if message.get("function_call") else ())]

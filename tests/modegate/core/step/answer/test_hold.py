@@ -19,13 +19,13 @@ from support.playbook import DONE, USAGE, call, chunk, frame, piece, text
 
 
 def held(hold: Hold) -> int:
-    """Give the bytes of the frames that are held back."""
+    """Return the bytes of the frames that are held back."""
     frames = {id(part.frame): len(part.frame.raw) for part in (*hold._held, *hold.deferred)}
     return sum(frames.values())
 
 
 def run(hold: Hold, body: bytes, *, release: frozenset[str] = frozenset()) -> Iterator[list[Part]]:
-    """Give what goes after each frame; calls of these names are released."""
+    """Yield what goes after each frame; calls of these names are released."""
     for one in FrameReader(2**20).feed(body):
         hold.take(hold.reader.read(one))
         out = hold.advance()

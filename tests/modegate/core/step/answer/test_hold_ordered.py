@@ -43,7 +43,7 @@ class Reader:
 
 
 def run(hold: Hold, letters: str, refused: str = "") -> Iterator[str]:
-    """Give what goes after each letter."""
+    """Yield what goes after each letter."""
     for letter in letters:
         hold.take(hold.reader.read(Frame(letter.encode(), None)))
         out = hold.advance()

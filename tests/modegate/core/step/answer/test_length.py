@@ -40,7 +40,7 @@ def session(api: str) -> Session:
 
 
 def answer(api: str, name: str, arguments: str, *, streamed: bool, end: str = CUT) -> bytes | Reply:
-    """Give an answer of one call that ends at a limit, or as it should."""
+    """Return an answer of one call that ends at a limit, or as it should."""
     if api == "chat":
         finish = "length" if end == CUT else "tool_calls"
         if streamed:

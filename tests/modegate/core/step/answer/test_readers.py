@@ -478,7 +478,7 @@ def test_h13_a_call_with_a_line_separator_arrives_whole_for_clients_that_cut_the
 
 
 def raw_signs(body: bytes) -> bytes:
-    """Give a stream with these signs as they are, and not escaped."""
+    """Return a stream with these signs as they are, and not escaped."""
     for sign in "\u2028\u2029\x85":
         body = body.replace(json.dumps(sign)[1:-1].encode(), sign.encode())
     return body

@@ -141,7 +141,7 @@ def test_g2_a_whole_error(name: str, how: str) -> None:
 
 
 def failing(speech: Speech, told: Callable[[bytes], bytes]) -> Callable[[bytes], Reply]:
-    """Give an answer of text and a call that goes wrong in its API's own way behind its middle."""
+    """Return an answer of text and a call that goes wrong in its API's own way behind its middle."""
 
     def reply(asked: bytes) -> Reply:
         made = speech.reply(Turn("T", "", (ScriptedCall("read", '{"p": 1}'),)), asked)

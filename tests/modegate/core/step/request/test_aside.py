@@ -32,7 +32,7 @@ MINE = "modegate watch"
 
 
 def planning(speech: Speech, option: str = "approve", *, waits: bool = True) -> Agent:
-    """Give an agent in plan mode, and a person who takes their time."""
+    """Return an agent in plan mode, and a person who takes their time."""
     agent = Agent(speech, RULES, tools=("read", "fetch", "write"))
     agent.session.person = lambda asked: agent.session.settle(
         asked, option if asked.purpose == "exit" else "allow_once"
@@ -164,7 +164,7 @@ def test_r6_no_word_stands_in_front_of_text_that_waits(name: str, body: bytes, o
 
 
 def _said(name: str, *texts: str) -> list[dict[str, object]]:
-    """Give what an agent keeps of an answer that it broke off."""
+    """Return what an agent keeps of an answer that it broke off."""
     if name == "chat":
         return [{"role": "assistant", "content": "\n\n".join(texts)}]
     if name == "messages":

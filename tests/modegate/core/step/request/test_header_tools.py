@@ -62,7 +62,7 @@ CASES: dict[str, tuple[Dialect, Json]] = {
 
 
 def sent_names(body: Json) -> list[str]:
-    """Give every tool that a request declares."""
+    """Return every tool that a request declares."""
     listed = [*body.get("tools", ()), *body.get("functions", ())]
     listed += [
         tool

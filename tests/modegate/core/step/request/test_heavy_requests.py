@@ -44,7 +44,7 @@ MUCH: dict[str, dict[str, Any]] = {
 
 
 def body(key: str, more: dict[str, Any]) -> bytes:
-    """Give a request with these members; `HISTORY` stands for the key of the history."""
+    """Return a request with these members; `HISTORY` stands for the key of the history."""
     named = {key if name == "HISTORY" else name: value for name, value in more.items()}
     return json.dumps({"model": "m", key: [SAYS]} | named).encode()
 

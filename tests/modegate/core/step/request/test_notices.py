@@ -32,12 +32,12 @@ RULES = policy(mode("plan", "read"), mode("review", "read"))
 
 
 def history(keys: str) -> list[Item]:
-    """Give items: a small letter for a message, a capital for an answer."""
+    """Return items: a small letter for a message, a capital for an answer."""
     return [Item(key, key.isupper()) for key in keys]
 
 
 def session(*modes: str) -> Session:
-    """Give a session whose lane was shown the first of these modes before a person set the others."""
+    """Return a session whose lane was shown the first of these modes before a person set the others."""
     made = Session(modes[0], RULES)
     made.append([RequestHeader(LANE, modes[0], "h", (), "")])
     for name in modes[1:]:
@@ -95,12 +95,12 @@ LEFT = "from 'plan' to 'default'"
 
 
 def user(text: Any) -> dict[str, Any]:
-    """Give a message of the user."""
+    """Return a message of the user."""
     return {"role": "user", "content": text}
 
 
 def told(name: str = "plan", rules: Policy = EXITS) -> Session:
-    """Give a session whose agent was shown this mode in a conversation that began with `one`."""
+    """Return a session whose agent was shown this mode in a conversation that began with `one`."""
     made = Session(name, rules)
     made.step(request(*TOOLS, messages=[user("one")]), [said("a")])
     return made

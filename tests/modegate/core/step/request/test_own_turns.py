@@ -103,7 +103,7 @@ FIELDS: dict[str, tuple[list[Json], Json]] = {
 
 
 def ask(*history: Json, **more: Any) -> Json:
-    """Give a request of chat completions with this history."""
+    """Return a request of chat completions with this history."""
     return request("read", "write", messages=[USER, *history], stream=True, **more)
 
 
@@ -187,14 +187,14 @@ def lived(first: list[Json], second: list[Json]) -> Session:
 
 
 def put_back(one: Session, **fields: Any) -> list[Json]:
-    """Give what the model finds of the step once the client sends its message with these fields."""
+    """Return what the model finds of the step once the client sends its message with these fields."""
     got = one.step(ask({"role": "assistant", "content": "Done.", **fields}, AGAIN), [said()])
     found: list[Json] = got.upstream["messages"][2:-1]
     return found
 
 
 def part(said_: str, index: int = 0, **more: Any) -> Json:
-    """Give a part of reasoning as OpenRouter writes it."""
+    """Return a part of reasoning as OpenRouter writes it."""
     return {"type": "reasoning.text", "text": said_, "index": index, **more}
 
 
@@ -331,7 +331,7 @@ def unsigned(at: int, words: str, block: Json) -> bytes:
 
 
 def thinks(*history: Json) -> Json:
-    """Give a request of Messages with thinking on."""
+    """Return a request of Messages with thinking on."""
     return messages.request(
         "read",
         "write",

@@ -41,12 +41,12 @@ WRITE = json.dumps({"path": SECRET})
 
 
 def ask(*history: Message, **more: Any) -> dict[str, Any]:
-    """Give a request with this history."""
+    """Return a request with this history."""
     return request(*TOOLS, messages=[USER, *history], stream=True, **more)
 
 
 def shown(got: Got) -> Message:
-    """Give the message that a client keeps of a streamed answer."""
+    """Return the message that a client keeps of a streamed answer."""
     one = read_stream(got.body)[0]
     message: Message = {"role": "assistant", "content": one["text"] or None}
     ids = [
@@ -65,12 +65,12 @@ def shown(got: Got) -> Message:
 
 
 def result(id_: str, content: str = "ok") -> Message:
-    """Give a tool's result."""
+    """Return a tool's result."""
     return {"role": "tool", "tool_call_id": id_, "content": content}
 
 
 def roles(messages: list[Message]) -> list[str]:
-    """Give a history in short: roles, with the names of calls and the ids of results."""
+    """Return a history in short: roles, with the names of calls and the ids of results."""
     found = []
     for message in messages:
         names = [

@@ -48,13 +48,13 @@ CUTS = pytest.mark.parametrize("cut", [whole, bytewise], ids=["whole", "bytewise
 
 
 def refusal(words: str, status: int = 400) -> Reply:
-    """Give an error as providers write it."""
+    """Return an error as providers write it."""
     error = {"message": words, "type": "invalid_request_error"}
     return Reply(json.dumps({"error": error}).encode(), list(JSON), status)
 
 
 def judged(judge: Judge, *replies: Reply | bytes, status: int = 400) -> list[Answers]:
-    """Give a provider that answers so as long as it refuses nothing."""
+    """Return a provider that answers so as long as it refuses nothing."""
     left = list(replies)
 
     def one(body: bytes) -> Reply:
@@ -68,7 +68,7 @@ def judged(judge: Judge, *replies: Reply | bytes, status: int = 400) -> list[Ans
 
 
 def with_calls(body: Json) -> list[Json]:
-    """Give the assistant's messages that call tools."""
+    """Return the assistant's messages that call tools."""
     return [one for one in body["messages"] if one.get("tool_calls")]
 
 
@@ -120,7 +120,7 @@ def gemini(body: Json) -> str:
 
 
 def ask(*history: Json, **more: Any) -> Json:
-    """Give a request of chat completions."""
+    """Return a request of chat completions."""
     return request("read", "write", messages=[USER, *history], stream=True, **more)
 
 
@@ -280,7 +280,7 @@ def lived(speech: Speech) -> Agent:
 
 
 def history_of(body: bytes) -> str:
-    """Give what a request tells its model beside system text and tools."""
+    """Return what a request tells its model beside system text and tools."""
     value = json.loads(body)
     return json.dumps(value.get("messages", value.get("input")))
 
@@ -300,7 +300,7 @@ def stepped(agent: Agent, judge: Callable[[str], bool], status: int = 400) -> He
 
 
 def has_write(history: str) -> bool:
-    """Tell whether the refused call stands in a history."""
+    """Return whether the refused call stands in a history."""
     return '"call_of_write' in history
 
 

@@ -25,12 +25,12 @@ LEFT = policy(mode("plan", "read", exit=EXIT))
 
 
 def calls(name: str, number: int) -> tuple[ScriptedCall, ...]:
-    """Give one call."""
+    """Return one call."""
     return (ScriptedCall(name, "{}", id=f"call_of_{name}_{number}"),)
 
 
 def history_of(body: bytes) -> list[Json]:
-    """Give what a request tells its model, without system text."""
+    """Return what a request tells its model, without system text."""
     request = json.loads(body)
     history = request.get("messages", request.get("input"))
     return [one for one in history if one.get("role") != "system"]
@@ -54,7 +54,7 @@ class Story:
         self.agent = Agent(self.speech, RULES)
 
     def elsewhere(self, history: list[Json], *turns: Turn) -> bytes:
-        """Give what a process that has folded the log anew asks."""
+        """Return what a process that has folded the log anew asks."""
         other = Agent(self.speech, RULES, history=list(history))
         events = enumerate(self.agent.session.events, 1)
         records = [Record(Seq(at), 0, "person:test", event) for at, event in events]

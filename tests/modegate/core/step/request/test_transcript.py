@@ -12,13 +12,13 @@ from modegate.core.step.request.transcript import MAX_BLOB, Recording, complete,
 
 
 def turn(step: str, before: str, answer: str, at: int = -1, *blobs: str) -> TurnWithheld:
-    """Give a withheld turn."""
+    """Return a withheld turn."""
     hops = tuple(WithheldHop((), blob) for blob in blobs)
     return TurnWithheld(StepId(step), before, answer, hops, at)
 
 
 def history(keys: str) -> list[Item]:
-    """Give items: a small letter for a message, a capital for an answer."""
+    """Return items: a small letter for a message, a capital for an answer."""
     return [Item(key, key.isupper()) for key in keys]
 
 

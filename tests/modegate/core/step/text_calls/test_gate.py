@@ -91,17 +91,17 @@ PLAIN = (
 
 @pytest.fixture(params=SPEECHES, ids=str)
 def agent(request: pytest.FixtureRequest) -> Agent:
-    """Give an agent in a mode that refuses calls in text."""
+    """Return an agent in a mode that refuses calls in text."""
     return Agent(request.param, REFUSING)
 
 
 def told_users(agent: Agent) -> list[str]:
-    """Give what the model was told as the user's words."""
+    """Return what the model was told as the user's words."""
     return [entry.text for entry in agent.told() if entry.kind == "user"]
 
 
 def judged(agent: Agent) -> list[tuple[str, str]]:
-    """Give tools and verdicts in the log of the last step."""
+    """Return tools and verdicts in the log of the last step."""
     return [(e.tool, e.verdict) for e in agent.got.events if isinstance(e, CallJudged)]
 
 

@@ -42,7 +42,7 @@ RULES = policy(mode("plan", "read", text_calls="refuse"))
 
 
 def halves(of: str = CALL) -> tuple[str, str]:
-    """Give a call in two pieces."""
+    """Return a call in two pieces."""
     return of[:23], of[23:]
 
 
@@ -137,13 +137,13 @@ def test_h4_calls_have_a_number() -> None:
 
 
 def event(kind: str, **members: Any) -> bytes:
-    """Give one event of Messages or Responses."""
+    """Return one event of Messages or Responses."""
     data = json.dumps({"type": kind, **members})
     return f"event: {kind}\ndata: {data}\n\n".encode()
 
 
 def message(*blocks: list[str]) -> bytes:
-    """Give a streamed Messages answer of text blocks, each in pieces."""
+    """Return a streamed Messages answer of text blocks, each in pieces."""
     out = [event("message_start", message={"id": "msg_1", "role": "assistant", "content": []})]
     for at, pieces in enumerate(blocks):
         out.append(
@@ -186,12 +186,12 @@ def test_h4_messages(body: bytes, cut: Any) -> None:
 
 
 def part(words: str) -> dict[str, Any]:
-    """Give a part of a Responses message."""
+    """Return a part of a Responses message."""
     return {"type": "output_text", "text": words, "annotations": [], "logprobs": [{"token": words}]}
 
 
 def response(deltas: list[str], told: str, **forms: bool) -> bytes:
-    """Give a streamed Responses answer of one message; `told` is what its whole forms say."""
+    """Return a streamed Responses answer of one message; `told` is what its whole forms say."""
     at = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
     item = {"id": "msg_1", "type": "message", "role": "assistant", "content": [part(told)]}
     begun = {**item, "content": []}

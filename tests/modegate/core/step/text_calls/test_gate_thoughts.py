@@ -25,7 +25,7 @@ PLAIN = 'I look at {"name": "write", "arguments": {}} and `x`.\n```python\nprint
 
 @pytest.fixture(params=SPEECHES, ids=str)
 def agent(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Agent:
-    """Give gptme."""
+    """Return gptme."""
     for module in ("speech", "speech_chat", "speech_messages", "speech_responses"):
         monkeypatch.setattr(f"support.{module}.SYSTEM", "You are gptme v0.35.1")
     return Agent(request.param, RULES)

@@ -73,7 +73,7 @@ class _Part:
         return len(text)
 
     def goes_on(self, piece: dict[str, Any]) -> bool:
-        """Tell whether a piece is one of this part."""
+        """Return whether a piece is one of this part."""
         if piece.get("type") != self.fields.get("type"):
             return False
         if "index" in piece or "index" in self.fields:
@@ -82,7 +82,7 @@ class _Part:
         return not self.fields.get("signature") and any(key in piece for key in _SPOKEN)
 
     def whole(self) -> dict[str, Any]:
-        """Give it as a whole answer has it."""
+        """Return it as a whole answer has it."""
         return self.fields | {key: "".join(said) for key, said in self.texts.items()}
 
 
@@ -133,7 +133,7 @@ class ChatRead(ChoiceRead):
         self.kept += last.take(piece)
 
     def thoughts(self) -> dict[str, Any]:
-        """Give the fields of the message, as they came."""
+        """Return the fields of the message, as they came."""
         texts = {key: self.text(key) for key in REASONING_KEYS if self.text(key)}
         lists = {
             key: [part.whole() if isinstance(part, _Part) else part for part in parts]
@@ -160,7 +160,7 @@ def _merged(old: Any, new: Any) -> Any:
 
 
 def text_of(part: Any) -> str:
-    """Give the text of a part of a list, by which it is known again."""
+    """Return the text of a part of a list, by which it is known again."""
     if not isinstance(part, dict):
         return ""
     texts = (part.get(key) for key in _TEXTS)
@@ -168,7 +168,7 @@ def text_of(part: Any) -> str:
 
 
 def behind(parts: list[Any], earlier: Iterable[Any]) -> list[Any] | None:
-    """Give what stands behind the parts of earlier hops; None where these stand elsewhere than in front.
+    """Return what stands behind the parts of earlier hops; None where these stand elsewhere than in front.
 
     Where they do not stand there at all, the client was given the last hop's alone. Clients put pieces
     together in their own way, and some go by numbers that each hop begins anew.
@@ -202,24 +202,24 @@ def _cut(part: dict[str, Any], size: int) -> dict[str, Any] | None:
 
 
 def without_thoughts(message: dict[str, Any]) -> dict[str, Any]:
-    """Give a message of the history without what its model thought."""
+    """Return a message of the history without what its model thought."""
     return {key: value for key, value in message.items() if key not in THOUGHTS}
 
 
 def plain_call(call: dict[str, Any]) -> dict[str, Any]:
-    """Give a call of the history without what is its provider's alone."""
+    """Return a call of the history without what is its provider's alone."""
     return {key: value for key, value in call.items() if key in CALL}
 
 
 def plain(message: dict[str, Any]) -> dict[str, Any]:
-    """Give a message as any provider takes it."""
+    """Return a message as any provider takes it."""
     bare = without_thoughts(message)
     calls = bare.get("tool_calls")
     return bare | {"tool_calls": [plain_call(call) for call in calls]} if calls else bare
 
 
 def wanted(message: dict[str, Any]) -> dict[str, Any]:
-    """Give a turn with calls for a provider that wants thoughts in each: empty ones, if there are none."""
+    """Return a turn with calls for a provider that wants thoughts in each: empty ones, if there are none."""
     calls = message.get("tool_calls") or message.get("function_call")
     if message["role"] != "assistant" or not calls or any(key in message for key in THOUGHTS):
         return message

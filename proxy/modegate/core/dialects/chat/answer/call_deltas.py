@@ -20,7 +20,7 @@ Pieces = list[tuple[str, dict[str, Any]]]
 
 
 def pieces_of(body: dict[str, Any]) -> Pieces:
-    """Give the pieces of calls in a delta or message, in order.
+    """Return the pieces of calls in a delta or message, in order.
 
     Raises:
         AnswerUnreadable: they have another shape.
@@ -40,7 +40,7 @@ def pieces_of(body: dict[str, Any]) -> Pieces:
 
 
 def is_stub(piece: dict[str, Any]) -> bool:
-    """Tell whether a call of the old kind has neither a name nor arguments, nor anything else."""
+    """Return whether a call of the old kind has neither a name nor arguments, nor anything else."""
     return piece.keys() <= _MEMBERS["function"] and all(
         value in (None, "") for value in piece.values()
     )
@@ -58,7 +58,7 @@ _OWN = frozenset({"index", "id", "type", *_SHAPES})
 
 
 def only_goes_on(piece: dict[str, Any]) -> bool:
-    """Tell whether a later piece brings arguments and says nothing else, in the types of the API."""
+    """Return whether a later piece brings arguments and says nothing else, in the types of the API."""
     if piece.get("id") is not None or piece.get("type") not in (None, *_MEMBERS):
         return False
     for shape, (name, arguments) in _SHAPES.items():

@@ -28,7 +28,7 @@ class Places:
             self._calls[call] = None
 
     def new(self, call: Gathered) -> int | None:
-        """Give the index of a call that goes; None where it keeps what the upstream said."""
+        """Return the index of a call that goes; None where it keeps what the upstream said."""
         if call not in self._given:
             self._given[call] = self._decide(call)
         return self._given[call]

@@ -179,7 +179,7 @@ def _known_call_keys(choice: dict[str, Any]) -> int:
 
 
 def choices_of(value: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]:
-    """Give the choices with their indices, in the order of the list; one without has its position.
+    """Return the choices with their indices, in the order of the list; one without has its position.
 
     Raises:
         AnswerUnreadable: they are not a list of objects, or two are the same choice.
@@ -201,12 +201,12 @@ def choices_of(value: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]:
 
 
 def body_key(choice: dict[str, Any]) -> str:
-    """Give under which key a choice says what it says."""
+    """Return under which key a choice says what it says."""
     return "delta" if choice.get("delta") is not None else "message"
 
 
 def body_of(choice: dict[str, Any]) -> dict[str, Any]:
-    """Give the `delta` or `message` of a choice.
+    """Return the `delta` or `message` of a choice.
 
     Raises:
         AnswerUnreadable: it is not an object.
@@ -241,7 +241,7 @@ def check_content(content: Any) -> None:
 
 
 def finish_of(choice: dict[str, Any]) -> str | None:
-    """Give why a choice ended; None while it has not.
+    """Return why a choice ended; None while it has not.
 
     Raises:
         AnswerUnreadable: it is not a string.
@@ -253,19 +253,19 @@ def finish_of(choice: dict[str, Any]) -> str | None:
 
 
 def failed(value: dict[str, Any], choices: Iterable[tuple[int, dict[str, Any]]]) -> bool:
-    """Tell whether the upstream says that its answer failed: by `error`, or by why a choice ended."""
+    """Return whether the upstream says that its answer failed: by `error`, or by why a choice ended."""
     return bool(value.get("error")) or any(
         choice.get("error") or choice.get("finish_reason") == "error" for _, choice in choices
     )
 
 
 def slot(index: Any) -> int | None:
-    """Give an index that every client takes for the same place; None for all else."""
+    """Return an index that every client takes for the same place; None for all else."""
     return index if is_index(index) else None
 
 
 def add_usage(usage: dict[str, Any], earlier: list[dict[str, Any]]) -> dict[str, int]:
-    """Give the numbers that change when earlier hops' completion tokens are counted in."""
+    """Return the numbers that change when earlier hops' completion tokens are counted in."""
     own = usage.get("completion_tokens")
     if not earlier or not isinstance(own, int):
         return {}

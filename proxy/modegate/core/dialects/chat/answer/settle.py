@@ -30,13 +30,13 @@ def drop_blanks(calls: list[Gathered]) -> None:
 
 
 def _in_front(calls: list[Gathered], call: Gathered) -> Gathered | None:
-    """Give the call in whose place a piece came, for clients that go by index."""
+    """Return the call in whose place a piece came, for clients that go by index."""
     before = reversed(calls[: calls.index(call)])
     return next((one for one in before if call.places.keys() & one.places.keys()), None)
 
 
 def _goes_on(call: Gathered, piece: Gathered) -> bool:
-    """Tell whether what bears an id of its own goes on with a call that is none without it.
+    """Return whether what bears an id of its own goes on with a call that is none without it.
 
     Nobody runs what has no name, nor half of an object. A call that takes one piece takes all that follow.
     """

@@ -36,7 +36,7 @@ class ChatFrame:
     _exact: list[tuple[int, dict[str, Any]]] | None = None
 
     def exact(self, at: int, found: call_deltas.Pieces) -> call_deltas.Pieces:
-        """Give the pieces of calls of a choice again, with halves of characters as they are."""
+        """Return the pieces of calls of a choice again, with halves of characters as they are."""
         if self._exact is None:
             # Read once, however many choices hold calls.
             value = exactly(self.data, self.value)
@@ -223,7 +223,7 @@ class ChatStreamReader:
 
 
 def _meet(call: Gathered, other: Gathered) -> bool:
-    """Tell whether two calls bear one id, or stand in one place: without an index that can be any."""
+    """Return whether two calls bear one id, or stand in one place: without an index that can be any."""
     if call.id and call.id == other.id:
         return True
     if None in call.places or None in other.places:
@@ -270,7 +270,7 @@ def _sole(frame: ChatFrame, kind: Kind) -> list[Part]:
 
 
 def _says_something(body: dict[str, Any]) -> bool:
-    """Tell whether a delta holds more than a role and empty places."""
+    """Return whether a delta holds more than a role and empty places."""
     return any(
         value not in (None, "", [])
         for key, value in body.items()

@@ -15,7 +15,7 @@ TELL = frozenset({"system", "developer"})
 
 
 def spoken(data: bytes) -> tuple[list[Spoken], frozenset[int]]:
-    """Give the text of each choice, and which choices end."""
+    """Return the text of each choice, and which choices end."""
     found: list[Spoken] = []
     ended: set[int] = set()
     for index, choice in parsing.choices_of(parsing.parse_answer(data, strictly=True)):
@@ -31,7 +31,7 @@ def spoken(data: bytes) -> tuple[list[Spoken], frozenset[int]]:
 
 
 def _thoughts(body: dict[str, Any], index: int) -> list[Spoken]:
-    """Give the reasoning; under a second key it is the same again, or another that is read by itself."""
+    """Return the reasoning; under a second key it is the same again, or another that is read by itself."""
     texts = [body.get(key) for key in parsing.REASONING_KEYS]
     said = dict.fromkeys(text for text in texts if isinstance(text, str) and text)
     return [Spoken(text, index, voice=f"thought {at}") for at, text in enumerate(said)]
@@ -46,6 +46,6 @@ def _texts(content: Any) -> list[str]:
 
 
 def system_text(request: ChatRequest) -> str:
-    """Give the leading system and developer messages."""
+    """Return the leading system and developer messages."""
     spans = takewhile(lambda span: request.role(span) in TELL, request.messages)
     return "\n".join(content_text(request.decode(span).get("content")) for span in spans)

@@ -84,7 +84,7 @@ class ChatWhole:
         stop: frozenset[int],
         usage: Sequence[Mapping[str, Any]],
     ) -> bytes:
-        """Give the body without the calls that were not released.
+        """Return the body without the calls that were not released.
 
         `before` is what earlier hops said; `closing` the text with which a choice ends instead of its
         calls; in a choice of `stop` a finish that says calls were made is a normal one; `usage` is what
@@ -110,7 +110,7 @@ class ChatWhole:
         return apply(self._body, edits) if edits else self._body
 
     def _stays(self, stop: frozenset[int]) -> bool:
-        """Tell whether every call goes out and every finish is true, as in most answers."""
+        """Return whether every call goes out and every finish is true, as in most answers."""
         return all(call.released for _, _, calls in self._pieces for call in calls) and not any(
             index in stop and read.finish in parsing.CALL_FINISHES
             for index, read in self.choices.items()
@@ -198,7 +198,7 @@ class ChatWhole:
 
 
 def _texts(before: Sequence[ChatRead]) -> dict[str, str]:
-    """Give what earlier hops said by kind of text: reasoning runs on, texts are joined."""
+    """Return what earlier hops said by kind of text: reasoning runs on, texts are joined."""
     kinds = dict.fromkeys(kind for choice in before for kind in choice.texts if kind != "text")
     found = {kind: "".join(choice.text(kind) for choice in before) for kind in kinds}
     return found | {"text": join_texts(*(choice.text() for choice in before))}

@@ -69,7 +69,7 @@ class ChatStreamWriter:
                     self._places.setdefault(one.choice, Places()).seen(call)
 
     def write(self, parts: Sequence[Part]) -> bytes:
-        """Give the bytes of parts that may go."""
+        """Return the bytes of parts that may go."""
         out: list[bytes] = []
         for frame, group in groupby(parts, key=lambda part: part.frame):
             mine = list(group)
@@ -88,7 +88,7 @@ class ChatStreamWriter:
         self._places = {}
 
     def text(self, choice: int, text: str) -> bytes:
-        """Give a piece of text of our own."""
+        """Return a piece of text of our own."""
         delta: dict[str, Any] = {} if choice in self._roles else {"role": "assistant"}
         self._roles.add(choice)
         lead = "\n\n" if choice in self._texts else ""
@@ -96,12 +96,12 @@ class ChatStreamWriter:
         return self._chunk(choice, {**delta, "content": lead + text}, None)
 
     def finish(self, choice: int) -> bytes:
-        """Give a normal finish of our own."""
+        """Return a normal finish of our own."""
         self._finished.add(choice)
         return self._chunk(choice, {}, "stop")
 
     def keepalive(self) -> bytes:
-        """Give a chunk of this answer that says nothing, or a comment where none can be."""
+        """Return a chunk of this answer that says nothing, or a comment where none can be."""
         if self._over:
             return b""
         if not self._head or self._finished:
@@ -109,16 +109,16 @@ class ChatStreamWriter:
         return self._chunk(min(self._shown, default=0), {}, None)
 
     def done(self) -> bytes:
-        """Give the end of the answer."""
+        """Return the end of the answer."""
         self._over = True
         return self._out.own(DONE)
 
     def stopped(self) -> bytes:
-        """Give an error: SDKs take a stream without `[DONE]` for a whole answer."""
+        """Return an error: SDKs take a stream without `[DONE]` for a whole answer."""
         return self.error(UpstreamFailed("the upstream stopped before its answer was complete"))
 
     def error(self, error: ModegateError) -> bytes:
-        """Give the error frame that clients of this API take for the end of a failed stream."""
+        """Return the error frame that clients of this API take for the end of a failed stream."""
         self._over = True
         return self._out.own(error_json(error, "chat"))
 
@@ -151,7 +151,7 @@ class ChatStreamWriter:
         return self._out.own(apply(frame.data, edits))
 
     def _shows(self, parts: list[Part]) -> bool:
-        """Tell whether something is left of parts, once each call that goes in one piece has gone."""
+        """Return whether something is left of parts, once each call that goes in one piece has gone."""
         return any(part.kind is not Kind.CALL for part in parts) or any(
             call.released and call not in self._written for part in parts for call in part.calls
         )
@@ -297,7 +297,7 @@ class ChatStreamWriter:
 
 
 def _tells(parts: list[Part]) -> bool:
-    """Tell whether a finish says that calls were made, where none goes."""
+    """Return whether a finish says that calls were made, where none goes."""
     finishes = [choice.get("finish_reason") for _, choice in parts[0].frame.choices]
     return any(part.stop for part in parts) and any(
         finish in parsing.CALL_FINISHES for finish in finishes

@@ -138,7 +138,7 @@ EXIT_ENTRIES = {
 
 
 def _bridged(request: ChatRequest, leave: Exit | None) -> Declared | None:
-    """Give the agent's own exit tool if it stays."""
+    """Return the agent's own exit tool if it stays."""
 
     def schema(tool: Declared) -> Any:
         return exits.inner(exits.inner(request.decode(tool.span), "function"), "parameters")

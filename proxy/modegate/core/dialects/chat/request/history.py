@@ -25,7 +25,7 @@ _encode = msgspec.json.encode
 def extend(
     request: ChatRequest, choice: ChatRead, refused: Sequence[Refused], manner: Manner
 ) -> bytes:
-    """Give what the next hop's request has at the end: the model's turn, our answers to its calls."""
+    """Return what the next hop's request has at the end: the model's turn, our answers to its calls."""
     own, end = OwnTurns(request.history), len(request.history)
     messages = in_manner(turn_messages(choice, refused), own, end, manner, otherwise=True)
     return b",".join(map(_encode, messages))
@@ -34,7 +34,7 @@ def extend(
 def in_manner(
     turn: Sequence[dict[str, Any]], own: OwnTurns, at: int, manner: Manner, *, otherwise: bool
 ) -> list[dict[str, Any]]:
-    """Give messages as their provider is known to take them, else as the agent writes its own up to `at`.
+    """Return messages as their provider is known to take them, else as the agent writes its own up to `at`.
 
     `otherwise`: whether what the model thought goes back where the agent has sent no turn yet.
     """
@@ -49,7 +49,7 @@ def in_manner(
 
 
 def in_form(messages: Sequence[dict[str, Any]], *, thoughts: bool) -> list[dict[str, Any]]:
-    """Give messages with all that is their provider's own, or without."""
+    """Return messages with all that is their provider's own, or without."""
     return [wanted(one) if thoughts else plain_message(one) for one in messages]
 
 
@@ -60,7 +60,7 @@ def _with_text(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def turn_messages(choice: ChatRead, refused: Sequence[Refused]) -> list[dict[str, Any]]:
-    """Give a wholly refused answer and our answers to its calls, as messages."""
+    """Return a wholly refused answer and our answers to its calls, as messages."""
     message: dict[str, Any] = {"role": "assistant", "content": choice.text() or None}
     message |= choice.thoughts()
     native = [one for one in refused if not one.call.text]
@@ -76,7 +76,7 @@ def turn_messages(choice: ChatRead, refused: Sequence[Refused]) -> list[dict[str
 
 
 def call_json(one: Refused) -> dict[str, Any]:
-    """Give a refused call as it stands in the history."""
+    """Return a refused call as it stands in the history."""
     call = one.call
     if call.kind == "custom":
         body = {"custom": {"name": call.name, "input": without_halves(call.arguments)}}
@@ -92,14 +92,14 @@ def _function(call: Gathered) -> dict[str, str]:
 
 
 def answer_json(one: Refused) -> dict[str, Any]:
-    """Give our answer to a refused call."""
+    """Return our answer to a refused call."""
     if one.call.kind == "legacy":
         return {"role": "function", "name": one.call.name, "content": one.answer}
     return {"role": "tool", "tool_call_id": one.id, "content": one.answer}
 
 
 def turn_blob(choice: ChatRead, refused: Sequence[Refused]) -> bytes:
-    """Give the stored body of a hop of which every call was refused: rather without thoughts than none."""
+    """Return the stored body of a hop of which every call was refused: rather without thoughts than none."""
     messages = turn_messages(choice, refused)
     blob = _encode({"turn": messages})
     if len(blob) <= MAX_BLOB:
@@ -108,7 +108,7 @@ def turn_blob(choice: ChatRead, refused: Sequence[Refused]) -> bytes:
 
 
 def partial_blob(choice: ChoiceRead, refused: Sequence[Refused]) -> bytes:
-    """Give the stored body of a hop of which some calls were released."""
+    """Return the stored body of a hop of which some calls were released."""
     by_call = {id(one.call): one for one in refused}
     calls: list[tuple[int, dict[str, Any]]] = []
     released = 0
@@ -123,7 +123,7 @@ def partial_blob(choice: ChoiceRead, refused: Sequence[Refused]) -> bytes:
 
 
 def items(request: ChatRequest) -> list[Item]:
-    """Give the history's messages with their keys."""
+    """Return the history's messages with their keys."""
     return [
         Item(_key(one), one.get("role") == "assistant", isinstance(one.get("content"), str | list))
         for one in request.history
@@ -131,7 +131,7 @@ def items(request: ChatRequest) -> list[Item]:
 
 
 def last_key(request: ChatRequest) -> str:
-    """Give the key of the last message; empty if there is none."""
+    """Return the key of the last message; empty if there is none."""
     return _key(request.history[-1]) if request.history else ""
 
 
@@ -159,17 +159,17 @@ def _text(arguments: Any) -> str:
 
 
 def call_key(call_id: str, name: str, arguments: str) -> str:
-    """Give the key of an answer with calls: of the first, its id, name and arguments."""
+    """Return the key of an answer with calls: of the first, its id, name and arguments."""
     return f"call:{call_id}:{name}:{arguments_hash(arguments)}"
 
 
 def text_key(role: str, text: str) -> str:
-    """Give the key of a message of text: without reminders and white space at the ends."""
+    """Return the key of a message of text: without reminders and white space at the ends."""
     return f"{role}:{digest(plain(text))}"
 
 
 def answer_key(text: str, released: Sequence[Gathered]) -> str:
-    """Give the key under which the client will send an answer back."""
+    """Return the key under which the client will send an answer back."""
     if released:
         first = released[0]
         return call_key("" if first.kind == "legacy" else first.id, first.name, first.arguments)

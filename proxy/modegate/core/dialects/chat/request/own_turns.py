@@ -30,13 +30,13 @@ class OwnTurns:
         self._empty = [one.get("content") == "" for _, one in silent]
 
     def show_thoughts(self, until: int) -> Thoughts:
-        """Tell whether what its model thought is sent back, so that its provider takes and may want it.
+        """Return whether what its model thought is sent back, so that its provider takes and may want it.
 
         None where no turn stands up to that index, which counts too.
         """
         return None if self._first > until else self._shows <= until
 
     def empty(self, until: int) -> bool:
-        """Tell whether turns up to an index that only call have an empty text; the last of them decides."""
+        """Return whether turns up to an index that only call have an empty text; the last of them decides."""
         before = bisect_right(self._silent, until)
         return before > 0 and self._empty[before - 1]

@@ -46,7 +46,7 @@ class ChatRequest(Conversation):
 
 
 def calls_of(message: dict[str, Any]) -> list[dict[str, Any]]:
-    """Give the tool calls of a history message that have the shape of one."""
+    """Return the tool calls of a history message that have the shape of one."""
     calls = message.get("tool_calls")
     if not isinstance(calls, list):
         return []

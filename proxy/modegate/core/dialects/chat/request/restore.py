@@ -48,7 +48,7 @@ def restore(
 
 
 def unbound(blob: bytes) -> bytes:
-    """Give a stored body as any model takes it."""
+    """Return a stored body as any model takes it."""
     value = msgspec.json.decode(blob)
     turn = history.in_form(value.get("turn", ()), thoughts=False)
     calls = [(place, plain_call(call)) for place, call in value.get("calls", ())]
@@ -56,7 +56,7 @@ def unbound(blob: bytes) -> bytes:
 
 
 def _in_form(blob: dict[str, Any], own: OwnTurns, index: int, manner: Manner) -> dict[str, Any]:
-    """Give a stored body as its provider takes it."""
+    """Return a stored body as its provider takes it."""
     turn = history.in_manner(blob.get("turn", ()), own, index, manner, otherwise=False)
     calls = blob.get("calls", ())
     if manner.thoughts is False:
@@ -119,7 +119,7 @@ def _without(message: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def _only_text(content: Any) -> str | None:
-    """Give a text, be it a string or a single part; None where there is nothing to split."""
+    """Return a text, be it a string or a single part; None where there is nothing to split."""
     if isinstance(content, list) and len(content) == 1 and isinstance(content[0], dict):
         content = content[0].get("text")
     return content if isinstance(content, str) else None
@@ -184,7 +184,7 @@ class _Kept:
         return True
 
     def bytes(self) -> bytes:
-        """Give the message; empty if the last hop said nothing that stays."""
+        """Return the message; empty if the last hop said nothing that stays."""
         if (
             not self._says
             and not calls_of(self._message)
@@ -197,7 +197,7 @@ class _Kept:
 
 
 def _split(text: str, earlier: Sequence[Segment], last: Segment | None) -> str | None:
-    """Give what the last hop said of a text; None where the text is not what the client was given.
+    """Return what the last hop said of a text; None where the text is not what the client was given.
 
     Hops' texts are joined by a blank line (see `whole.join_texts`), reasoning by nothing. White space at
     the end may be gone.

@@ -111,7 +111,7 @@ class Block:
         return not self.strange
 
     def encoded(self) -> bytes:
-        """Give it as it stands in the history."""
+        """Return it as it stands in the history."""
         if self.raw:
             return self.raw
         value = dict(self.start)
@@ -130,7 +130,7 @@ class Block:
         return _encode(value)
 
     def segment(self) -> Segment | None:
-        """Give what the client gets, for the log; None where that is nothing that it would keep."""
+        """Return what the client gets, for the log; None where that is nothing that it would keep."""
         if self.kind == TEXT:
             text = self.said.strip()
             return Segment(TEXT, len(text), digest(text)) if text else None
@@ -147,7 +147,7 @@ class Block:
 
 
 def mark(block: dict[str, Any]) -> str:
-    """Give the hash by which a block that is neither text nor the agent's call is known again."""
+    """Return the hash by which a block that is neither text nor the agent's call is known again."""
     for key in ("signature", "data", "tool_use_id", "id", "thinking"):
         value = block.get(key)
         if isinstance(value, str) and value:
@@ -174,15 +174,15 @@ class MessageRead(ChoiceRead):
             block.citations.append(citation)
 
     def shown(self) -> list[Block]:
-        """Give the blocks that the client gets."""
+        """Return the blocks that the client gets."""
         return [block for block in self.blocks if block.shown]
 
     def released(self) -> list[Gathered]:
-        """Give the calls that the client gets and runs."""
+        """Return the calls that the client gets and runs."""
         return [call for call in self.calls if call.released and not call.ran]
 
     def segments(self) -> list[Segment]:
-        """Give what the client gets, for the log: a segment for each block that it would keep."""
+        """Return what the client gets, for the log: a segment for each block that it would keep."""
         return [one for block in self.shown() if (one := block.segment()) is not None]
 
 
@@ -277,7 +277,7 @@ def _input(call: Gathered) -> msgspec.Raw:
 
 
 def refused_block(one: Refused) -> dict[str, Any]:
-    """Give a refused call as it stands in the history."""
+    """Return a refused call as it stands in the history."""
     call = one.call
     return {
         "type": CALL,
@@ -290,7 +290,7 @@ def refused_block(one: Refused) -> dict[str, Any]:
 
 
 def result_block(one: Refused) -> dict[str, Any]:
-    """Give our answer to a refused call; to one that stood in text there is no result, but words."""
+    """Return our answer to a refused call; to one that stood in text there is no result, but words."""
     if one.call.text:
         return {"type": TEXT, "text": one.answer}
     result = {"type": "tool_result", "tool_use_id": acceptable(one.id), "content": one.answer}
@@ -298,7 +298,7 @@ def result_block(one: Refused) -> dict[str, Any]:
 
 
 def acceptable(name: str) -> str:
-    """Give an id or a name as the API takes it: letters, digits, `_` and `-`, at most 128.
+    """Return an id or a name as the API takes it: letters, digits, `_` and `-`, at most 128.
 
     A signature in an id is litellm's, which takes it as it gave it.
     """

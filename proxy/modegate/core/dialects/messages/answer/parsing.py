@@ -144,13 +144,13 @@ def parse_message(data: bytes) -> dict[str, Any]:
 
 
 def raw_input(block: bytes) -> str:
-    """Give a block's arguments as they are written."""
+    """Return a block's arguments as they are written."""
     span = next(m.value for m in members(without_lone_surrogates(block)) if m.key == "input")
     return block[span.start : span.end].decode()
 
 
 def blocks_of(message: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Give the blocks of a message.
+    """Return the blocks of a message.
 
     Raises:
         AnswerUnreadable: they are not a list of objects, or too many.
@@ -208,7 +208,7 @@ def _check_key(key: str) -> None:
 
 
 def stop_reason(holder: Mapping[str, Any]) -> str | None:
-    """Give why an answer ended; None while it has not.
+    """Return why an answer ended; None while it has not.
 
     Raises:
         AnswerUnreadable: it is not a string.
@@ -227,6 +227,6 @@ TOKENS = (*INPUT_TOKENS, "output_tokens")
 
 
 def output_tokens(usage: Mapping[str, Any]) -> int:
-    """Give how many tokens an answer has."""
+    """Return how many tokens an answer has."""
     count = usage.get("output_tokens")
     return count if type(count) is int else 0

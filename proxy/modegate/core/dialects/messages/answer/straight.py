@@ -173,7 +173,7 @@ class MessagesStraightener:
         self.waiting, self._finish = 0, []
 
     def _with_type(self, frame: Frame, event: _Event) -> Frame:
-        """Give an event that says what it is by its name alone the type that it lacks."""
+        """Return an event that says what it is by its name alone the type that it lacks."""
         if event.type is not None:
             return frame
         name = frame.event.decode("ascii", "replace")
@@ -359,7 +359,7 @@ class MessagesStraightener:
         self._add(run, end)
 
     def _leave(self) -> list[Frame]:
-        """Give what may leave: of the first block that has not ended what is text, and all in front."""
+        """Return what may leave: of the first block that has not ended what is text, and all in front."""
         out: list[Frame] = []
         while self._runs:
             run = self._runs[0]
@@ -377,7 +377,7 @@ class MessagesStraightener:
         return out
 
     def _call(self, run: _Run) -> list[Frame]:
-        """Give a call that has ended: with an id, and with its arguments in pieces alone."""
+        """Return a call that has ended: with an id, and with its arguments in pieces alone."""
         first, *rest = run.frames
         if run.doubt:
             return [framed(first.data or b"", first.event, run.doubt), *rest]
@@ -436,14 +436,14 @@ class MessagesStraightener:
 
 
 def _takes(run: _Run, kind: str) -> bool:
-    """Tell whether a block can have such a piece; those that are not known could be anything's."""
+    """Return whether a block can have such a piece; those that are not known could be anything's."""
     if kind == _PIECE:
         return not run.shown
     return _OF.get(kind, run.kind) == run.kind
 
 
 def _whole(run: _Run) -> bool:
-    """Tell whether a call that has no end has all of its arguments."""
+    """Return whether a call that has no end has all of its arguments."""
     try:
         return isinstance(_read_any("".join(run.said)), dict)
     except (msgspec.MsgspecError, ValueError):
@@ -451,7 +451,7 @@ def _whole(run: _Run) -> bool:
 
 
 def _given(data: bytes) -> str:
-    """Give the arguments that stand in a call's beginning, as they are written."""
+    """Return the arguments that stand in a call's beginning, as they are written."""
     found = members(without_lone_surrogates(data))
     start, stop = next(one.value for one in found if one.key == "content_block")
     return raw_input(data[start:stop])

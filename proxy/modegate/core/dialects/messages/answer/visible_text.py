@@ -15,7 +15,7 @@ _ENDS = frozenset({"message_delta", "message_stop"})
 
 
 def spoken(data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]]:
-    """Give the text of the blocks, and whether the answer ends."""
+    """Return the text of the blocks, and whether the answer ends."""
     if not streamed:
         blocks = parsing.blocks_of(parsing.parse_message(data))
         found = [one for at, block in enumerate(blocks) for one in _block(block, at)]
@@ -50,5 +50,5 @@ def _said(of: str, text: Any, place: Any) -> list[Spoken]:
 
 
 def system_text(request: MessagesRequest) -> str:
-    """Give the `system` of a request."""
+    """Return the `system` of a request."""
     return content_text(request.value("system"))

@@ -49,7 +49,7 @@ class MessagesStreamWriter:
         self._out.seen(part.frame.raw)
 
     def write(self, parts: Sequence[Part]) -> bytes:
-        """Give the bytes of parts that may go."""
+        """Return the bytes of parts that may go."""
         return b"".join(self._frame(part.frame, part) for part in parts)
 
     def _frame(self, frame: MessagesFrame, part: Part) -> bytes:
@@ -117,7 +117,7 @@ class MessagesStreamWriter:
         self._spent += output_tokens(usage or {})
 
     def text(self, choice: int, text: str) -> bytes:
-        """Give a block of text of our own."""
+        """Return a block of text of our own."""
         closing, place = self._close(), self._next
         self._next += 1
         events = (
@@ -138,28 +138,28 @@ class MessagesStreamWriter:
         return self._event({"type": "content_block_stop", "index": self._next - 1})
 
     def finish(self, choice: int) -> bytes:
-        """Give a normal finish of our own."""
+        """Return a normal finish of our own."""
         delta = {"stop_reason": "end_turn", "stop_sequence": None}
         usage = {"output_tokens": self._spent}
         closing = self._close()
         return closing + self._event({"type": "message_delta", "delta": delta, "usage": usage})
 
     def keepalive(self) -> bytes:
-        """Give a ping, which may stand anywhere: SDKs leave it out before they look at events."""
+        """Return a ping, which may stand anywhere: SDKs leave it out before they look at events."""
         return b"" if self._over else self._event(PING)
 
     def done(self) -> bytes:
-        """Give the end of the answer."""
+        """Return the end of the answer."""
         closing = self._close()
         self._over = True
         return closing + self._event({"type": "message_stop"})
 
     def stopped(self) -> bytes:
-        """Give an error: clients would wait for the end of the message."""
+        """Return an error: clients would wait for the end of the message."""
         return self.error(UpstreamFailed("the upstream stopped before its answer was complete"))
 
     def error(self, error: ModegateError) -> bytes:
-        """Give the error event, with which a failed stream ends."""
+        """Return the error event, with which a failed stream ends."""
         self._over = True
         return self._out.own(error_json(error, "messages"), b"error")
 

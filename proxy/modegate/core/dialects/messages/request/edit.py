@@ -127,7 +127,7 @@ def _with_exit(request: MessagesRequest, kept: _Kept) -> Filtered:
 
 
 def _beside(request: MessagesRequest, kept: _Kept, entry: bytes) -> list[Edit]:
-    """Give the edits that leave what is kept and an entry of ours behind it."""
+    """Return the edits that leave what is kept and an entry of ours behind it."""
     if not request.tools:
         span, alone = request.top.get("tools"), b"[" + entry + b"]"
         return [Edit(*span, alone) if span else _new_member(request, "tools", alone)]
@@ -160,7 +160,7 @@ def _callers(request: MessagesRequest, tool: Tool) -> list[Span]:
 
 
 def _callable(request: MessagesRequest, tool: Tool, in_force: ModesInForce) -> bool:
-    """Tell whether anything may call a tool that code at the provider calls."""
+    """Return whether anything may call a tool that code at the provider calls."""
     callers = _callers(request, tool)
     if not callers or in_force.may_run(hosted.CODE):
         return True
@@ -208,7 +208,7 @@ EXIT_ENTRY = msgspec.json.encode(
 
 
 def _bridged(request: MessagesRequest, leave: Exit | None) -> Declared | None:
-    """Give the agent's own exit tool if it stays."""
+    """Return the agent's own exit tool if it stays."""
 
     def schema(tool: Declared) -> Any:
         return exits.inner(request.decode(tool.span), "input_schema")

@@ -39,7 +39,7 @@ _THOUGHTS = frozenset({THINKING, "redacted_thinking"})
 
 
 def _takes_unsigned(request: MessagesRequest, read: MessageRead) -> bool:
-    """Tell whether thinking goes back that bears no signature.
+    """Return whether thinking goes back that bears no signature.
 
     Some providers want it with the call that it led to (Kimi, DeepSeek). One that signs thinking refuses it,
     and so may one whose agent sends none of it.
@@ -56,7 +56,7 @@ def _takes_unsigned(request: MessagesRequest, read: MessageRead) -> bool:
 def _thought_back(
     request: MessagesRequest, read: MessageRead, thoughts: Thoughts
 ) -> Callable[[Block], bool]:
-    """Give what tells whether a block of thinking is told to the model again."""
+    """Return what tells whether a block of thinking is told to the model again."""
     unsigned = _takes_unsigned(request, read) if thoughts is None else thoughts
     return lambda block: unsigned or (thoughts is None and block.signed)
 
@@ -64,7 +64,7 @@ def _thought_back(
 def extend(
     request: MessagesRequest, read: MessageRead, refused: Sequence[Refused], thoughts: Thoughts
 ) -> bytes:
-    """Give the next hop's request: this one, the model's turn, our answers to its calls."""
+    """Return the next hop's request: this one, the model's turn, our answers to its calls."""
     by_call = {id(one.call): one for one in refused}
     content: list[Any] = []
     back = _thought_back(request, read, thoughts)
@@ -83,7 +83,7 @@ def extend(
 
 
 def blob(read: MessageRead, refused: Sequence[Refused], *, turn: bool) -> bytes:
-    """Give the stored body of a hop: its refused calls, each with how many segments stand in front.
+    """Return the stored body of a hop: its refused calls, each with how many segments stand in front.
 
     `turn` for one of which the agent has no call, so that our answers are a message of their own.
     """
@@ -110,7 +110,7 @@ def blob(read: MessageRead, refused: Sequence[Refused], *, turn: bool) -> bytes:
 
 
 def items(request: MessagesRequest) -> list[Item]:
-    """Give the history's messages with their keys."""
+    """Return the history's messages with their keys."""
     found: list[Item] = []
     key, holds = "", False
     for message in request.history:
@@ -123,7 +123,7 @@ def items(request: MessagesRequest) -> list[Item]:
 
 
 def last_key(request: MessagesRequest) -> str:
-    """Give the key of the last message; empty if there is none."""
+    """Return the key of the last message; empty if there is none."""
     rest = (one for one in reversed(request.history) if one.get("role") != "system")
     return next(map(_key, rest), "")
 
@@ -152,7 +152,7 @@ def _texts(message: dict[str, Any]) -> list[str]:
 
 
 def _words(message: dict[str, Any]) -> str:
-    """Give a message's own words, without the agent's reminders."""
+    """Return a message's own words, without the agent's reminders."""
     return plain_parts(_texts(message))
 
 
@@ -168,7 +168,7 @@ def _said_key(text: str, marks: Sequence[str]) -> str:
 
 
 def _as_agents_write(value: Any) -> Any:
-    """Give a call's arguments as agents in JavaScript read and write them: 1.0 is 1."""
+    """Return a call's arguments as agents in JavaScript read and write them: 1.0 is 1."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, dict):
@@ -177,7 +177,7 @@ def _as_agents_write(value: Any) -> Any:
 
 
 def answer_key(said: Sequence[MessageRead]) -> str:
-    """Give the key that the answer will have when the client sends back what these hops said."""
+    """Return the key that the answer will have when the client sends back what these hops said."""
     released = said[-1].released()
     if released:
         return _released_key(released[0])
@@ -193,7 +193,7 @@ def _released_key(call: Gathered) -> str:
 
 
 def newest_is_user(request: MessagesRequest) -> bool:
-    """Tell whether the history ends with a message of the user: words, beside results and reminders."""
+    """Return whether the history ends with a message of the user: words, beside results and reminders."""
     for message in reversed(request.history):
         if message.get("role") == "system":
             continue

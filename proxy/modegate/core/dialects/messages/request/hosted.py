@@ -44,7 +44,7 @@ def refuse(request: MessagesRequest, in_force: ModesInForce, servers: Servers) -
 
 
 def removable(request: MessagesRequest, in_force: ModesInForce, servers: Servers) -> set[str]:
-    """Give the top-level keys that go."""
+    """Return the top-level keys that go."""
     drop = hosted.removable(request, in_force) - {"mcp_servers", "container"}
     if request.servers and not any(map(servers.entry_stays, request.servers)):
         drop.add("mcp_servers")
@@ -92,7 +92,7 @@ def _refuse_skills(request: MessagesRequest, in_force: ModesInForce) -> None:
 def _unfinished(
     request: MessagesRequest, in_force: ModesInForce, servers: Servers
 ) -> Iterator[str]:
-    """Give the provider's own calls in the history that have no result and may not run.
+    """Yield the provider's own calls in the history that have no result and may not run.
 
     Sent back at its end, they go on (`pause_turn`); results of the agent's own tools may stand behind them,
     since code at the provider can wait for these. Anywhere else the API refuses them.
@@ -113,7 +113,7 @@ def _unfinished(
 
 
 def _with_calls(request: MessagesRequest) -> Iterator[dict[str, Any]]:
-    """Give the messages that may hold calls of the provider's, or their results."""
+    """Yield the messages that may hold calls of the provider's, or their results."""
     for number, span in request.saying(*WORDS):
         message = parse_arguments(request.readable[span.start : span.end].decode())
         if message is None:

@@ -44,15 +44,15 @@ class Servers:
         self._kept = {name for name, known in lists.items() if self._may_run(name, known)}
 
     def __contains__(self, name: object) -> bool:
-        """Tell whether the server of this name stays."""
+        """Return whether the server of this name stays."""
         return self.every or name in self._kept
 
     def entry_stays(self, span: Span) -> bool:
-        """Tell whether an entry of `mcp_servers` does."""
+        """Return whether an entry of `mcp_servers` does."""
         return self.every or _name(self._read(span), "name") in self._kept
 
     def toolset_stays(self, span: Span) -> bool:
-        """Tell whether a toolset does."""
+        """Return whether a toolset does."""
         return self.every or _name(self._read(span), "mcp_server_name") in self._kept
 
     def _may_run(self, server: str, known: list[list[str] | None]) -> bool:
@@ -70,7 +70,7 @@ class Servers:
 
 
 def tool_name(server: str, tool: str) -> ToolName:
-    """Give the name under which a policy allows one tool of a server."""
+    """Return the name under which a policy allows one tool of a server."""
     return ToolName(f"mcp__{server}__{tool}")
 
 
@@ -80,7 +80,7 @@ def _name(entry: dict[str, Any] | None, key: str) -> str:
 
 
 def _configured(server: dict[str, Any] | None) -> list[str] | None:
-    """Give the tools of an entry of `mcp_servers`; None if it does not say."""
+    """Return the tools of an entry of `mcp_servers`; None if it does not say."""
     configuration = inner(server, "tool_configuration")
     if inner(configuration, "enabled") is False:
         return []
@@ -88,7 +88,7 @@ def _configured(server: dict[str, Any] | None) -> list[str] | None:
 
 
 def _enabled(toolset: dict[str, Any] | None) -> list[str] | None:
-    """Give the tools of a toolset; None if it does not say."""
+    """Return the tools of a toolset; None if it does not say."""
     if inner(inner(toolset, "default_config"), "enabled") is not False:
         pinned = inner(toolset, "tools")
         return (

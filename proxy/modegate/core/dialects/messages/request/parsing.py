@@ -32,7 +32,7 @@ class MessagesRequest(Conversation):
         self.servers = self.objects("mcp_servers")
 
     def saying(self, *words: bytes) -> list[tuple[int, Span]]:
-        """Give the messages that may hold one of these words, each with its number."""
+        """Return the messages that may hold one of these words, each with its number."""
         looked = (*words, *ESCAPES) if self._escaped else words
         if not any(word in self.body for word in looked):
             return []  # as most requests
@@ -91,7 +91,7 @@ class MessagesRequest(Conversation):
 
 
 def blocks_of(message: dict[str, Any]) -> list[dict[str, Any]]:
-    """Give the content blocks of a history message that have the shape of one."""
+    """Return the content blocks of a history message that have the shape of one."""
     content = message.get("content")
     if not isinstance(content, list):
         return []

@@ -237,7 +237,7 @@ def _message(role: str, blocks: Sequence[bytes]) -> bytes:
 def _with_content(
     request: MessagesRequest, span: Span, content: Span, blocks: Sequence[bytes]
 ) -> bytes:
-    """Give the client's message with these blocks as its content."""
+    """Return the client's message with these blocks as its content."""
     body = request.body
     new = b"[" + b",".join(blocks) + b"]"
     return body[span.start : content.start] + new + body[content.end : span.end]

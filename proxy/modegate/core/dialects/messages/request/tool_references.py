@@ -40,7 +40,7 @@ class Stays:
 
 
 def contents(request: Body, messages: Iterable[Span]) -> list[Span]:
-    """Give the lists of blocks of these messages.
+    """Return the lists of blocks of these messages.
 
     Raises:
         BadRequest: a message has two contents.
@@ -59,7 +59,7 @@ def edits(request: Body, lists: Iterable[Span], stays: Stays) -> list[Edit]:
 
 
 def definitions(request: Body, lists: Iterable[Span]) -> Iterator[Span]:
-    """Give the tool definitions within lists of blocks.
+    """Yield the tool definitions within lists of blocks.
 
     Raises:
         BadRequest: it cannot be read in one way.
@@ -73,7 +73,7 @@ def _is(request: Body, span: Span, opening: bytes) -> bool:
 
 
 def _objects(request: Body, blocks: Span) -> Iterator[tuple[int, Span, str]]:
-    """Give the objects of a list, each with its index and its type."""
+    """Yield the objects of a list, each with its index and its type."""
     for index, block in enumerate(request.elements_of(blocks)):
         if _is(request, block, b"{"):
             yield index, block, _string(request, block, "type")
@@ -86,7 +86,7 @@ def _string(request: Body, span: Span, key: str) -> str:
 
 
 def _inner_list(request: Body, block: Span, *path: str) -> Span | None:
-    """Give the list that stands under these keys, one within the other."""
+    """Return the list that stands under these keys, one within the other."""
     at: Span | None = block
     for key in path:
         if at is None or not _is(request, at, b"{"):
@@ -139,7 +139,7 @@ def _definition(request: Body, block: Span) -> Span | None:
 def _list(
     request: Body, blocks: Span, stays: Stays, *, instead: bytes = NOTHING_LEFT, depth: int = 0
 ) -> Iterator[Edit]:
-    """Give the edits of one list of blocks, and of the lists within; `instead` stands for all of it."""
+    """Yield the edits of one list of blocks, and of the lists within; `instead` stands for all of it."""
     drop: set[int] = set()
     for index, block, kind in _objects(request, blocks):
         if kind in _INNER:
@@ -173,7 +173,7 @@ def _block_stays(request: Body, block: Span, kind: str, stays: Stays) -> bool:
 
 
 def _reference_stays(request: Body, tool: Span | None, stays: Stays) -> bool:
-    """Tell whether what an addition or a removal names is left; a form that is not known is not."""
+    """Return whether what an addition or a removal names is left; a form that is not known is not."""
     if tool is None or not _is(request, tool, b"{"):
         return False
     kind = _string(request, tool, "type")

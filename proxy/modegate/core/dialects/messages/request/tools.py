@@ -97,17 +97,17 @@ class Tool(Declared):
 
 
 def family(kind: str) -> str:
-    """Give a type without its date."""
+    """Return a type without its date."""
     return _DATE.sub("", kind)
 
 
 def means(kind: str) -> Iterable[str]:
-    """Give the name under which calls of a type come."""
+    """Return the name under which calls of a type come."""
     return (CALLED.get(kind) or CALLED.get(family(kind)) or family(kind),)
 
 
 def says(text: bytes, *words: bytes) -> bool:
-    """Tell whether JSON may hold one of these words as a key or a value, also where letters are escaped."""
+    """Return whether JSON may hold one of these words as a key or a value, also where letters are escaped."""
     return any(word in text for word in (*words, *ESCAPES))
 
 
@@ -139,7 +139,7 @@ def read_tool(request: Body, span: Span) -> Tool:
 
 
 def _options(request: Body, span: Span) -> tuple[bool, Span | None]:
-    """Give whether a tool is deferred, and its `allowed_callers`."""
+    """Return whether a tool is deferred, and its `allowed_callers`."""
     if not says(request.text(span), b"defer_loading", b"allowed_callers"):
         return False, None  # as most; finding the members would cost more than the rest
     deferred = request.member_of(span, "defer_loading")
@@ -148,10 +148,10 @@ def _options(request: Body, span: Span) -> tuple[bool, Span | None]:
 
 
 def may_stay(tool: Tool, in_force: ModesInForce) -> bool:
-    """Tell whether a definition may be shown, a toolset's apart; never the agent's own exit tool."""
+    """Return whether a definition may be shown, a toolset's apart; never the agent's own exit tool."""
     return tool.placeholder or tool_filter.may_stay(tool, in_force)
 
 
 def names_in_choice(body: bytes, span: Span) -> tuple[ToolName, ...]:
-    """Give the names in a tool choice, where `type` is the kind of choice."""
+    """Return the names in a tool choice, where `type` is the kind of choice."""
     return tool_names(body, span, plain=CHOICE_FIELDS, means=lambda _kind: ())

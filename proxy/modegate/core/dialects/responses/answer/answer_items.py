@@ -50,7 +50,7 @@ class Out:
         return self.call is None or bool(self.call.released)
 
     def segment(self) -> Segment:
-        """Give what the client got of it, for the log."""
+        """Return what the client got of it, for the log."""
         if self.type in CALLS and self.call is not None:
             return Segment("calls", 1, digest(self.call.id), (CallId(self.call.id),))
         if self.type == "message":
@@ -80,11 +80,11 @@ class ResponsesRead(ChoiceRead):
         return self.size <= MAX_TEXT and self.kept <= MAX_KEPT
 
     def released(self) -> list[Gathered]:
-        """Give the calls that the client gets, and has to answer."""
+        """Return the calls that the client gets, and has to answer."""
         return [call for call in self.calls if call.released and not call.ran]
 
     def segments(self) -> list[Segment]:
-        """Give what the client gets of it, item by item."""
+        """Return what the client gets of it, item by item."""
         return [out.segment() for out in self.outs if out.shown]
 
     def add(self, out: Out) -> Out:
@@ -132,7 +132,7 @@ class ResponsesRead(ChoiceRead):
 
 
 def seal_of(item: dict[str, Any]) -> str:
-    """Give what tells one reasoning item from another, also once its id is gone."""
+    """Return what tells one reasoning item from another, also once its id is gone."""
     for key in ("encrypted_content", "summary", "content"):
         if item.get(key):
             return json.dumps(item[key], sort_keys=True)
@@ -140,7 +140,7 @@ def seal_of(item: dict[str, Any]) -> str:
 
 
 def texts_of(item: dict[str, Any]) -> list[str]:
-    """Give the texts of a message item."""
+    """Return the texts of a message item."""
     content = item.get("content")
     if isinstance(content, str):
         return [content]

@@ -43,7 +43,7 @@ class FetchedItems:
         return list(self._calls.values())
 
     def write(self, name: str, refused: frozenset[str], own: frozenset[str]) -> bytes:
-        """Give it without calls that were not released, and results of those and of refused ones."""
+        """Return it without calls that were not released, and results of those and of refused ones."""
         del name, own  # items bear ids of their own
         hidden = refused | {call.id for call in self._calls.values() if not call.released}
         drop = {at for at, item in enumerate(self._items) if not self._stays(at, item, hidden)}
@@ -85,7 +85,7 @@ class FetchedResponse:
         return self._whole.choices[0].calls
 
     def write(self, name: str, refused: frozenset[str], own: frozenset[str]) -> bytes:
-        """Give it without the calls that were not released, under this id."""
+        """Return it without the calls that were not released, under this id."""
         del refused  # an answer holds calls and no results of them
         body = self._whole.write(before=(), closing={}, stop=frozenset(), usage=())
         edits = [Edit(*span, msgspec.json.encode(name))] if (span := value_of(body, "id")) else []

@@ -48,7 +48,7 @@ class EventFrame:
 
 
 def listed_places(data: bytes) -> list[Span]:
-    """Give where each item of the snapshot at the end stands."""
+    """Return where each item of the snapshot at the end stands."""
     text = without_lone_surrogates(data)
     response = next(m.value for m in members(text) if m.key == "response")
     output = next(m.value for m in members(text, response) if m.key == "output")

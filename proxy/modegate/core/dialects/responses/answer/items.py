@@ -72,7 +72,7 @@ class ItemCall(Gathered):
     """For `computer_call`: what the provider wants acknowledged before anything follows it."""
 
     def readings(self, declared: frozenset[str]) -> list[ToolCall]:
-        """Give each call that a client could make of this one; empty if it cannot be read."""
+        """Return each call that a client could make of this one; empty if it cannot be read."""
         if self.doubt:
             return []
         names = [*(self.names or ())]
@@ -88,7 +88,7 @@ class ItemCall(Gathered):
 
 
 def type_of(item: dict[str, Any]) -> str:
-    """Give an item's type.
+    """Return an item's type.
 
     Raises:
         AnswerUnreadable: it has none.
@@ -167,7 +167,7 @@ def _doubt(item: dict[str, Any], *, client_runs: bool) -> str:
 
 
 def ran(item: dict[str, Any]) -> bool:
-    """Tell whether the provider ran what a client could also run."""
+    """Return whether the provider ran what a client could also run."""
     if item.get("type") == "tool_search_call":
         return item.get("execution") != "client"
     environment = item.get("environment")
@@ -176,7 +176,7 @@ def ran(item: dict[str, Any]) -> bool:
 
 
 def _has_run(item: dict[str, Any]) -> bool:
-    """Tell whether what came of it is there, for an item of which the provider is known to run it."""
+    """Return whether what came of it is there, for an item of which the provider is known to run it."""
     known = item["type"] in _SOURCES or item["type"] in _RUN_BY_PROVIDER
     done = item.get("status") in ("completed", "failed")
     return known and (done or any(item.get(key) for key in _CAME_OF_IT))
@@ -224,7 +224,7 @@ def _read_listed(call: ItemCall, item: dict[str, Any], label: str) -> None:
 
 
 def _tool_of(kind: str) -> str:
-    """Give the tool of which an item of this type is a call or a result: `web_search` for its call."""
+    """Return the tool of which an item of this type is a call or a result: `web_search` for its call."""
     for ending in _ENDINGS:
         if kind.endswith(ending):
             return kind.removesuffix(ending)
@@ -232,7 +232,7 @@ def _tool_of(kind: str) -> str:
 
 
 def arguments_of(item: dict[str, Any]) -> Any:
-    """Give what a call is made with, under the key under which its type has it."""
+    """Return what a call is made with, under the key under which its type has it."""
     for key in _SOURCES.get(str(item.get("type")), _ANY):
         if item.get(key) not in (None, "", [], {}):
             wrapped = key in ("actions", "code")
@@ -241,7 +241,7 @@ def arguments_of(item: dict[str, Any]) -> Any:
 
 
 def agree(call: ItemCall, other: ItemCall) -> bool:
-    """Tell whether two forms of one item are the same call."""
+    """Return whether two forms of one item are the same call."""
     return (
         (call.type, call.id, call.names, call.plain)
         == (other.type, other.id, other.names, other.plain)
@@ -251,5 +251,5 @@ def agree(call: ItemCall, other: ItemCall) -> bool:
 
 
 def same_arguments(call: ItemCall, one: str, other: str) -> bool:
-    """Tell whether two texts are the same arguments."""
+    """Return whether two texts are the same arguments."""
     return one == other or (call.kind != "custom" and canonical(one) == canonical(other))

@@ -48,12 +48,12 @@ def read_head(item: bytes | msgspec.Raw) -> Head | None:
 
 
 def ids_of(head: Head | None) -> tuple[Any, ...]:
-    """Give the ids under which an item goes."""
+    """Return the ids under which an item goes."""
     return (head.id, head.call_id) if head is not None else ()
 
 
 def same(one: Head, other: Head) -> bool:
-    """Tell whether two heads are of one item."""
+    """Return whether two heads are of one item."""
     return one.type == other.type and (one.id == other.id if one.id else one == other)
 
 
@@ -71,7 +71,7 @@ class Written:
         self._numbered = self._numbered or numbered
 
     def frame(self, value: dict[str, Any], doubt: str = "") -> Straight:
-        """Give an event; whoever writes it gives it its number."""
+        """Return an event; whoever writes it gives it its number."""
         kind = value["type"]
         number = {"sequence_number": 0} if self._numbered else {}
         data = _encode({"type": kind, **number, **value})
@@ -151,7 +151,7 @@ class Run:
         return PIECES.get(self.head.type, ("", "arguments"))[1]
 
     def repeats(self, head: Head, item: bytes) -> bool:
-        """Tell whether an item of the end could be this call under other ids."""
+        """Return whether an item of the end could be this call under other ids."""
         if (head.type, head.name) != (self.head.type, self.head.name):
             return False
         call = call_of(_read_any(without_lone_surrogates(item)))
@@ -165,7 +165,7 @@ class Run:
             self.ended = self.loose = True
 
     def written(self, written: Written, ids: Ids) -> list[Frame]:
-        """Give a call that has ended: as it came, or in the one form that every client reads alike."""
+        """Return a call that has ended: as it came, or in the one form that every client reads alike."""
         self.final = self.item
         if not self.item:
             return self.frames
@@ -190,7 +190,7 @@ class Run:
         return self._pieces(written)
 
     def _call_id(self, head: Head) -> Any:
-        """Give the id under which it is answered; some servers tell of it at one of its ends alone."""
+        """Return the id under which it is answered; some servers tell of it at one of its ends alone."""
         begun = read_head(self.announced) if self.announced else None
         return head.call_id if head.call_id or begun is None else begun.call_id
 
@@ -235,12 +235,12 @@ class Run:
         return [written.frame(value, doubt)]
 
     def _two(self, written: Written) -> list[Frame]:
-        """Give an item that is announced and ends."""
+        """Return an item that is announced and ends."""
         at = {"output_index": self.place, "item": msgspec.Raw(self.item)}
         return [written.frame({"type": kind, **at}) for kind in (ADDED, DONE)]
 
     def _pieces(self, written: Written) -> list[Frame]:
-        """Give a call with its arguments in one piece."""
+        """Return a call with its arguments in one piece."""
         begins, key = PIECES[self.head.type]
         value = exactly_in(self.final)
         text = str(value.get(key) or "")
@@ -261,7 +261,7 @@ class Run:
         ]
 
     def announcement(self, written: Written) -> list[Straight]:
-        """Give what a message begins with, for one of which only the text came."""
+        """Return what a message begins with, for one of which only the text came."""
         self.added = True
         part = {"type": "output_text", "text": "", "annotations": []}
         item = {"type": "message", "id": self.head.id, "role": "assistant", "status": "in_progress"}
@@ -274,7 +274,7 @@ class Run:
         ]
 
     def told(self, written: Written) -> list[Frame]:
-        """Give what is missing of an item of text that only the end of the answer has whole."""
+        """Return what is missing of an item of text that only the end of the answer has whole."""
         self.final = self.item
         end = {"type": DONE, "output_index": self.place, "item": msgspec.Raw(self.item)}
         if self.added:
@@ -304,12 +304,12 @@ class Run:
 
 
 def exactly_in(data: bytes) -> dict[str, Any]:
-    """Give an object with halves of characters as they are."""
+    """Return an object with halves of characters as they are."""
     return exactly(data, _read_any(without_lone_surrogates(data)))
 
 
 def _quoted(text: str) -> bytes:
-    """Give a JSON string; one that holds halves of characters with them as escapes."""
+    """Return a JSON string; one that holds halves of characters with them as escapes."""
     try:
         return _encode(text)
     except UnicodeEncodeError:

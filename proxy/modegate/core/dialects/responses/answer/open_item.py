@@ -62,7 +62,7 @@ class Unended:
         self._part = None
 
     def ends(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Give the events that end it: their types, and what they hold beside id and place."""
+        """Yield the events that end it: their types, and what they hold beside id and place."""
         if self._part is not None:
             member, counter = _PARTS[self._kind]
             at = {counter: len(self._holds.get(member, ()))}
@@ -77,6 +77,6 @@ class Unended:
         yield DONE, {"item": self.item()}
 
     def item(self) -> dict[str, Any]:
-        """Give the item as the client has it."""
+        """Return the item as the client has it."""
         status = {"status": "completed"} if "status" in self._item else {}
         return {**self._item, **status, **self._holds}

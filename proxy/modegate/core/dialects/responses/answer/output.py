@@ -22,7 +22,7 @@ from modegate.core.wire.json_spans import (
 
 
 def message_item(name: str, text: str, *, begun: bool = False) -> dict[str, Any]:
-    """Give a message of our own; with `begun`, as it is announced."""
+    """Return a message of our own; with `begun`, as it is announced."""
     return {
         "id": name,
         "type": "message",
@@ -33,12 +33,12 @@ def message_item(name: str, text: str, *, begun: bool = False) -> dict[str, Any]
 
 
 def text_part(text: str) -> dict[str, Any]:
-    """Give a part of text."""
+    """Return a part of text."""
     return {"type": "output_text", "annotations": [], "logprobs": [], "text": text}
 
 
 def own_id(response: str, count: int) -> str:
-    """Give the id of a message of our own: always the same for the same answer."""
+    """Return the id of a message of our own: always the same for the same answer."""
     return f"msg_{digest(f'{response}/{count}')}"
 
 
@@ -50,7 +50,7 @@ def output_edits(
     before: Sequence[bytes] = (),
     behind: Sequence[bytes] = (),
 ) -> list[Edit]:
-    """Give the edits that take items out of a list and put others around the rest.
+    """Return the edits that take items out of a list and put others around the rest.
 
     `span` is where the list, or null, stands in `data`.
     """
@@ -72,7 +72,7 @@ def output_edits(
 def usage_edits(
     data: bytes, span: Span, usage: Mapping[str, Any], spent: Sequence[Mapping[str, Any]]
 ) -> list[Edit]:
-    """Give the edits that count in what earlier hops said."""
+    """Return the edits that count in what earlier hops said."""
     changed = parsing.add_usage(dict(usage), [dict(hop) for hop in spent])
     return [
         Edit(*m.value, str(changed[m.key]).encode()) for m in found(data, span) if m.key in changed
@@ -80,16 +80,16 @@ def usage_edits(
 
 
 def found(data: bytes, span: Span | None = None) -> list[Member]:
-    """Give the members of an object in an answer."""
+    """Return the members of an object in an answer."""
     return members(without_lone_surrogates(data), span)
 
 
 def value_of(data: bytes, key: str, span: Span | None = None) -> Span | None:
-    """Give where a member's value stands."""
+    """Return where a member's value stands."""
     return next((m.value for m in found(data, span) if m.key == key), None)
 
 
 def with_id(item: bytes, name: str) -> bytes:
-    """Give an item under another id."""
+    """Return an item under another id."""
     span = value_of(item, "id")
     return item if span is None else apply(item, [Edit(*span, msgspec.json.encode(name))])

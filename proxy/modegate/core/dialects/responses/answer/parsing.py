@@ -180,7 +180,7 @@ def _look_into(key: str, inner: Any, depth: int, *, top: bool) -> None:
 
 
 def items_of(response: dict[str, Any]) -> list[dict[str, Any]]:
-    """Give a response's items.
+    """Return a response's items.
 
     Raises:
         AnswerUnreadable: they are not a list of objects, or too many.
@@ -189,7 +189,7 @@ def items_of(response: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def text_in(event: dict[str, Any], key: str) -> str:
-    """Give a string member; empty where it is absent or null.
+    """Return a string member; empty where it is absent or null.
 
     Raises:
         AnswerUnreadable: it is something else.
@@ -203,7 +203,7 @@ def text_in(event: dict[str, Any], key: str) -> str:
 
 
 def add_usage(usage: dict[str, Any], earlier: list[dict[str, Any]]) -> dict[str, int]:
-    """Give the numbers that change when earlier hops' output tokens are counted in."""
+    """Return the numbers that change when earlier hops' output tokens are counted in."""
     own = usage.get("output_tokens")
     if not earlier or not isinstance(own, int):
         return {}

@@ -361,7 +361,7 @@ class ResponsesStraightener:
         return self._add(run, frame, event)
 
     def _leave(self) -> list[Frame]:
-        """Give what may leave: all in front of the first call that has not ended."""
+        """Return what may leave: all in front of the first call that has not ended."""
         out: list[Frame] = []
         while self._queue:
             run = self._queue[0]
@@ -465,7 +465,7 @@ class ResponsesStraightener:
 
 
 def _other(one: Head, other: Head) -> bool:
-    """Tell whether two heads are surely of two items."""
+    """Return whether two heads are surely of two items."""
     return bool(one.id and other.id and one.id != other.id and one.call_id != other.call_id)
 
 

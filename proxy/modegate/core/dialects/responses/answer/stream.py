@@ -142,7 +142,7 @@ class ResponsesStreamReader:
         self._choice.head(response)
 
     def _place(self, event: EventFrame) -> int:
-        """Give the index of an item that begins.
+        """Return the index of an item that begins.
 
         Some servers send none (llama.cpp issue 20607): then one item comes behind the other.
         """

@@ -19,7 +19,7 @@ _KINDS = frozenset({"output_text", "text"})
 
 
 def spoken(data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]]:
-    """Give the text of an event or of a whole answer, and whether the answer ends."""
+    """Return the text of an event or of a whole answer, and whether the answer ends."""
     value = parsing.parse_event(data)
     if not streamed:
         return _of_items(parsing.items_of(value), repeats=False), frozenset({0})
@@ -97,7 +97,7 @@ def _of_text(text: Any, *, place: Any = None, repeats: bool = False) -> list[Spo
 
 
 def system_text(request: ResponsesRequest) -> str:
-    """Give the instructions, and the leading system and developer messages."""
+    """Return the instructions, and the leading system and developer messages."""
     instructions = request.value("instructions")
     spans = () if request.string_input else request.messages
     tell = takewhile(lambda span: request.role(span) in ("system", "developer"), spans)

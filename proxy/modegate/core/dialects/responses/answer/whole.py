@@ -79,7 +79,7 @@ class ResponsesWhole:
         stop: frozenset[int],
         usage: Sequence[Mapping[str, Any]],
     ) -> bytes:
-        """Give the body without the calls that were not released.
+        """Return the body without the calls that were not released.
 
         `before` is what earlier hops said; `closing` the text with which the answer ends instead of its
         calls; `usage` is what earlier hops spent. A finish in this API never says that calls were made.

@@ -103,7 +103,7 @@ class ResponsesStreamWriter:
             self._head = {key: response[key] for key in HEAD_KEYS if key in response}
 
     def write(self, parts: Sequence[Part]) -> bytes:
-        """Give the bytes of parts that may go."""
+        """Return the bytes of parts that may go."""
         return b"".join(self._part(part) for part in parts)
 
     def next_hop(self, usage: Mapping[str, Any] | None) -> None:
@@ -115,7 +115,7 @@ class ResponsesStreamWriter:
         self._renumbers = self._replaces = True
 
     def text(self, choice: int, text: str) -> bytes:
-        """Give a message of our own, whole."""
+        """Return a message of our own, whole."""
         closed = self._close()
         name = own_id(str(self._head.get("id")), len(self._shown))
         self._renumbers = self._replaces = True
@@ -137,11 +137,11 @@ class ResponsesStreamWriter:
         )  # fmt: skip
 
     def finish(self, choice: int) -> bytes:
-        """Give nothing: an answer's end is its finish."""
+        """Return nothing: an answer's end is its finish."""
         return b""
 
     def keepalive(self) -> bytes:
-        """Give the event that OpenAI sends, numbered as the others; a comment in front of the first."""
+        """Return the event that OpenAI sends, numbered as the others; a comment in front of the first."""
         if self._over:
             return b""
         if not self._begun:
@@ -152,7 +152,7 @@ class ResponsesStreamWriter:
         return self._event("keepalive")
 
     def done(self) -> bytes:
-        """Give an end of our own."""
+        """Return an end of our own."""
         spent = self._spent[-1] if self._spent else {}
         usage = {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0, **spent}
         usage |= parsing.add_usage(usage, self._spent[:-1])
@@ -162,11 +162,11 @@ class ResponsesStreamWriter:
         )
 
     def stopped(self) -> bytes:
-        """Give the event that says that the answer failed, as no end came."""
+        """Return the event that says that the answer failed, as no end came."""
         return self._failure("server_error", "the upstream stopped before the end of its answer")
 
     def error(self, error: ModegateError) -> bytes:
-        """Give the event that clients of this API take for the end of a failed answer."""
+        """Return the event that clients of this API take for the end of a failed answer."""
         # Agents send again after a server's error, and show any other.
         code = "server_error" if error.status >= 500 else "invalid_prompt"
         return self._failure(code, str(error))

@@ -19,7 +19,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 def choice_names(text: bytes, span: Span, open_labels: frozenset[str]) -> set[ToolName]:
-    """Give every name in a tool choice, or in an entry of `allowed_tools`.
+    """Return every name in a tool choice, or in an entry of `allowed_tools`.
 
     Of a server in `open_labels` every tool may be chosen.
 

@@ -89,7 +89,7 @@ def _instruct(request: ResponsesRequest, section: str) -> list[Edit]:
 
 
 def _behind_leading(items: list[Item]) -> tuple[int, str]:
-    """Give the index behind the leading instructions, and the role in which they are given."""
+    """Return the index behind the leading instructions, and the role in which they are given."""
     role = "developer"
     for index, item in enumerate(items):
         if item.kind == MESSAGE and item.role in ("system", "developer"):

@@ -34,7 +34,7 @@ _ALSO_ANSWERS = frozenset({"reasoning", "mcp_list_tools", "mcp_approval_request"
 
 
 def shows_thoughts(request: ResponsesRequest) -> Thoughts:
-    """Tell whether the agent sends readable reasoning back; None where it has sent no answer yet."""
+    """Return whether the agent sends readable reasoning back; None where it has sent no answer yet."""
     turns = [item for item in request.history if is_answer(item)]
     if not turns:
         return None
@@ -42,7 +42,7 @@ def shows_thoughts(request: ResponsesRequest) -> Thoughts:
 
 
 def _goes_back(out: Out, request: ResponsesRequest, thoughts: Thoughts, *, kept: bool) -> bool:
-    """Tell whether an item is told to the model again.
+    """Return whether an item is told to the model again.
 
     Reasoning that its provider looks for by its id is with the provider or nowhere. What is sealed, and what
     can be read, can be sent anywhere.
@@ -57,7 +57,7 @@ def _goes_back(out: Out, request: ResponsesRequest, thoughts: Thoughts, *, kept:
 def extend(
     request: ResponsesRequest, choice: ResponsesRead, refused: Sequence[Refused], thoughts: Thoughts
 ) -> bytes:
-    """Give the next hop's request, with all that this one holds and the answer's items."""
+    """Return the next hop's request, with all that this one holds and the answer's items."""
     by_call = {id(one.call): one for one in refused}
     kept = request.value("store") is not False and choice.stored
     items: list[bytes] = []
@@ -72,7 +72,7 @@ def extend(
 
 
 def call_bytes(out: Out, one: Refused) -> bytes:
-    """Give a refused call as it stands in the history: its own bytes, but for an id that would collide."""
+    """Return a refused call as it stands in the history: its own bytes, but for an id that would collide."""
     call = one.call
     key = "id" if out.type == "mcp_approval_request" else "call_id"
     if not out.raw:
@@ -92,13 +92,13 @@ def _unreadable(call: Gathered) -> bool:
 
 
 def user_message(text: str) -> dict[str, Any]:
-    """Give words of ours that are no result of a call."""
+    """Return words of ours that are no result of a call."""
     part = {"type": "input_text", "text": text}
     return {"type": "message", "role": "user", "content": [part]}
 
 
 def answer_items(one: Refused, name: str) -> list[dict[str, Any]]:
-    """Give our answer to a refused call, under the call's id."""
+    """Return our answer to a refused call, under the call's id."""
     if one.call.text:
         return [user_message(one.answer)]
     if isinstance(one.call, ItemCall) and one.call.type == "computer_call":
@@ -128,7 +128,7 @@ def _result(one: Refused, name: str) -> dict[str, Any]:
 
 
 def blob(choice: ResponsesRead, refused: Sequence[Refused], *, turn: bool) -> bytes:
-    """Give the stored body of a hop: its refused calls, behind how many of its items each stands.
+    """Return the stored body of a hop: its refused calls, behind how many of its items each stands.
 
     With `turn`, our answers follow the calls at once, as another hop followed.
     """
@@ -145,13 +145,13 @@ def blob(choice: ResponsesRead, refused: Sequence[Refused], *, turn: bool) -> by
 
 
 def kind_of(item: dict[str, Any]) -> str:
-    """Give the type of an item of the history, which a message may leave out."""
+    """Return the type of an item of the history, which a message may leave out."""
     kind = item.get("type")
     return kind if isinstance(kind, str) else "message" if "role" in item else ""
 
 
 def is_answer(item: dict[str, Any]) -> bool:
-    """Tell whether an item of the history is something that the model said."""
+    """Return whether an item of the history is something that the model said."""
     kind = kind_of(item)
     if kind == "message":
         return item.get("role") == "assistant"
@@ -159,7 +159,7 @@ def is_answer(item: dict[str, Any]) -> bool:
 
 
 def items(request: ResponsesRequest) -> list[Item]:
-    """Give the history's items with their keys; the first one of an answer stands for all of it."""
+    """Return the history's items with their keys; the first one of an answer stands for all of it."""
     found: list[Item] = []
     history = request.history
     for index, item in enumerate(history):
@@ -173,7 +173,7 @@ def items(request: ResponsesRequest) -> list[Item]:
 
 
 def run_end(history: Sequence[dict[str, Any]], begin: int) -> int:
-    """Give the index behind the last of the model's items that follow one another from here."""
+    """Return the index behind the last of the model's items that follow one another from here."""
     end = begin
     while end < len(history) and is_answer(history[end]):
         end += 1
@@ -181,7 +181,7 @@ def run_end(history: Sequence[dict[str, Any]], begin: int) -> int:
 
 
 def last_key(request: ResponsesRequest) -> str:
-    """Give the key of the last item; empty if there is none."""
+    """Return the key of the last item; empty if there is none."""
     history = request.history
     if not history:
         return ""
@@ -213,7 +213,7 @@ def _run_key(run: Iterable[dict[str, Any]]) -> str:
 
 
 def _call_key(kind: str, name: str, tool: str, arguments: str) -> str:
-    """Give the key of an answer with calls: of the first, its id, name and arguments."""
+    """Return the key of an answer with calls: of the first, its id, name and arguments."""
     if kind != "custom_tool_call":
         arguments = arguments or "{}"
     return f"call:{name}:{tool}:{arguments_hash(arguments)}"
@@ -225,7 +225,7 @@ def _text_key(texts: Iterable[str]) -> str:
 
 
 def answer_key(said: Sequence[ResponsesRead]) -> str:
-    """Give the key under which the client will send an answer back."""
+    """Return the key under which the client will send an answer back."""
     texts: list[str] = []
     for out in (out for hop in said for out in hop.outs if out.shown):
         call = out.call
@@ -237,7 +237,7 @@ def answer_key(said: Sequence[ResponsesRead]) -> str:
 
 
 def last_said(out: ResponsesRead | None, closing: str) -> ResponsesRead:
-    """Give what the client got last: what a hop had said before it failed, and our closing text."""
+    """Return what the client got last: what a hop had said before it failed, and our closing text."""
     read = ResponsesRead()
     read.outs = [one for one in out.outs if one.shown] if out is not None else []
     own = Out(-1, len(read.outs), "message", "", None, pieces=[closing], ended=True)
@@ -247,6 +247,6 @@ def last_said(out: ResponsesRead | None, closing: str) -> ResponsesRead:
 
 
 def newest_is_user(request: ResponsesRequest) -> bool:
-    """Tell whether the history ends with a message of the user."""
+    """Return whether the history ends with a message of the user."""
     history = request.history
     return bool(history) and kind_of(history[-1]) == "message" and history[-1].get("role") == "user"

@@ -46,7 +46,7 @@ def refuse(request: ResponsesRequest, in_force: ModesInForce) -> None:
 
 
 def _unended(request: ResponsesRequest) -> set[str]:
-    """Give the programs that have begun, here or in what the provider holds, and not ended."""
+    """Return the programs that have begun, here or in what the provider holds, and not ended."""
     begun: set[str] = set()
     ended: set[str] = set()
     for item in request.items:
@@ -102,7 +102,7 @@ def _refuse_approval(
 
 
 def _asked(request: ResponsesRequest) -> dict[str, list[tuple[Any, Any]]]:
-    """Give the server's label and the tool's name of each approval that was asked for, by its id."""
+    """Return the server's label and the tool's name of each approval that was asked for, by its id."""
     found: dict[str, list[tuple[Any, Any]]] = {}
     for item in request.items:
         if item.kind == ASKED:

@@ -127,7 +127,7 @@ class ResponsesRequest(Body):
         return Item(span, kind, role, item.keys, read)
 
     def _fields(self, span: Span) -> Mapping[str, bytes | msgspec.Raw]:
-        """Give an item's members; those that decide what it is stand there once and spelled so."""
+        """Return an item's members; those that decide what it is stand there once and spelled so."""
         found = fields(self.readable, span)
         if found is None:
             for key in _READ:

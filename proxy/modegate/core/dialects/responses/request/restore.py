@@ -71,7 +71,7 @@ def restore(
 def _inserted(
     request: ResponsesRequest, index: int, hops: Sequence[Sequence[Segment]], blobs: list[_Blob]
 ) -> Iterator[tuple[int, list[bytes]]]:
-    """Give what goes in, and in front of which item."""
+    """Yield what goes in, and in front of which item."""
     history = request.history
     end = _answer_end(history, index, hops)
     places = _places(history[:end], index, hops)
@@ -93,7 +93,7 @@ def _asides(
     hops: Sequence[Sequence[Segment]],
     blobs: Sequence[_Blob],
 ) -> Iterator[int]:
-    """Give the items that are words of our own between hops: the model is not to find them."""
+    """Yield the items that are words of our own between hops: the model is not to find them."""
     places = _places(history[: _answer_end(history, index, hops)], index, hops)
     for behind, blob in zip(places, blobs, strict=False):
         if blob.turn and not blob.answers:
@@ -103,7 +103,7 @@ def _asides(
 def _orphans(
     history: Sequence[dict[str, Any]], index: int, hops: Sequence[WithheldHop]
 ) -> Iterator[int]:
-    """Give the reasoning that stands last in a hop of which calls were withheld."""
+    """Yield the reasoning that stands last in a hop of which calls were withheld."""
     segments = [hop.segments for hop in hops]
     end = _answer_end(history, index, segments)
     places = _places(history[:end], index, segments)
@@ -116,7 +116,7 @@ def _orphans(
 
 
 def _call(call: bytes, *, named: bool) -> bytes:
-    """Give a call without its item's id where the client sends no reasoning: providers look for it then."""
+    """Return a call without its item's id where the client sends no reasoning: providers look for it then."""
     found = members_of(call)
     if named or not any(m.key == "type" and _kind(call, m.value) in CALLS for m in found):
         return call
@@ -130,7 +130,7 @@ def _kind(call: bytes, span: tuple[int, int]) -> Any:
 def _answer_end(
     history: Sequence[dict[str, Any]], index: int, hops: Sequence[Sequence[Segment]]
 ) -> int:
-    """Give where an answer ends: its items, and where results stand behind each call, those as well."""
+    """Return where an answer ends: its items, and where results stand behind each call, those as well."""
     released = {call for hop in hops for segment in hop for call in segment.calls}
     end = run_end(history, index)
     while end < len(history):
@@ -144,7 +144,7 @@ def _answer_end(
 def _places(
     history: Sequence[dict[str, Any]], index: int, hops: Sequence[Sequence[Segment]]
 ) -> list[list[int]]:
-    """Give for each hop where what follows its first n segments begins.
+    """Return for each hop where what follows its first n segments begins.
 
     A segment that the client no longer has, or has joined with another, takes no place.
     """

@@ -13,7 +13,7 @@ _WHITE = (
 
 
 def no_screenshot(call: str, checks: Sequence[Any]) -> dict[str, Any]:
-    """Give the result of a call that did not run.
+    """Return the result of a call that did not run.
 
     Its safety checks are acknowledged, since the API refuses the history for ever without that: of a call
     that did not run nothing is let through by it.

@@ -13,20 +13,20 @@ from modegate.core.dialects.responses.request.history import answer_items, user_
 from modegate.core.dialects.responses.request.parsing import ResponsesRequest
 from modegate.core.log.events import AnswerMapped
 from modegate.core.step.dialect import Refused
-from modegate.core.step.stored_answers import FilteredTools
+from modegate.core.step.stored_answers import Kept
 from modegate.core.wire.json_spans import Edit, apply, members, without_lone_surrogates
 
 
-def kept(request: ResponsesRequest) -> FilteredTools | None:
-    """Tell where the answer to a request is kept: in its conversation, or unless `store` says no."""
+def kept(request: ResponsesRequest) -> Kept | None:
+    """Return where the answer to a request is kept: in its conversation, or unless `store` says no."""
     conversation = _conversation(request)
     if conversation:
-        return FilteredTools(conversation)
-    return None if request.value("store") is False else FilteredTools()
+        return Kept(conversation)
+    return None if request.value("store") is False else Kept()
 
 
 def goes_on_from(request: ResponsesRequest) -> str:
-    """Give the id of the response or the conversation that a request goes on from; empty for none."""
+    """Return the id of the response or the conversation that a request goes on from; empty for none."""
     previous = request.value("previous_response_id")
     return previous if isinstance(previous, str) else _conversation(request)
 
@@ -51,7 +51,7 @@ def go_on(request: ResponsesRequest, mapped: AnswerMapped) -> bytes:
 def chained(
     request: ResponsesRequest, choice: ResponsesRead, refused: Sequence[Refused]
 ) -> bytes | None:
-    """Give the next hop as our answers alone, behind the answer that the provider keeps; None if it does not.
+    """Return the next hop as our answers alone, behind the answer that the provider keeps, or None.
 
     A conversation is kept whatever `store` says. Who chains knows that its provider keeps answers; of any
     other only what the provider says counts.
@@ -76,14 +76,14 @@ def _put(request: ResponsesRequest, key: str, value: Any) -> Edit:
 
 
 def owed(refused: Sequence[Refused], note: str) -> tuple[str, ...]:
-    """Give the results of refused calls, under the ids that the provider knows, and a note behind them."""
+    """Return the results of refused calls, under the ids that the provider knows, and a note behind them."""
     items = [item for one in refused for item in answer_items(one, one.call.id)]
     items += [user_message(note)] if note else []
     return tuple(msgspec.json.encode(item).decode() for item in items)
 
 
 def unstored(body: bytes) -> bytes:
-    """Give a body of the Responses API that asks for nothing to be stored; what cannot be read stays.
+    """Return a body of the Responses API that asks for nothing to be stored; what cannot be read stays.
 
     Hops are then not chained to an answer that nobody has, but carry all that was said.
     """

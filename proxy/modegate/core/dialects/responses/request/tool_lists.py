@@ -79,7 +79,7 @@ def keep(
 
 
 def _home(request: ResponsesRequest) -> int | None:
-    """Give where the exit tool goes: -1 for the top-level list, an item's index, None for nowhere."""
+    """Return where the exit tool goes: -1 for the top-level list, an item's index, None for nowhere."""
     if request.tools:
         return -1
     return next(
@@ -147,12 +147,12 @@ EXIT_ENTRY = msgspec.json.encode(
 
 
 def is_native(tool: Tool) -> bool:
-    """Tell whether it is an agent's own tool of this purpose, in whatever namespace."""
+    """Return whether it is an agent's own tool of this purpose, in whatever namespace."""
     return not exit_tool.NATIVE.isdisjoint((*tool.names, *tool.choices))
 
 
 def bridged(request: ResponsesRequest, leave: Exit | None) -> Declared | None:
-    """Give the agent's own exit tool if it stays."""
+    """Return the agent's own exit tool if it stays."""
 
     def schema(tool: Declared) -> Any:
         return exits.inner(request.decode(tool.span), "parameters")

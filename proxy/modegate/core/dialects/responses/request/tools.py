@@ -105,7 +105,7 @@ class Tool(Declared):
 
 
 def policy_name(namespace: str | None, name: str) -> ToolName:
-    """Give the name under which a policy knows a tool, and a call of it.
+    """Return the name under which a policy knows a tool, and a call of it.
 
     `NAMESPACE__NAME`; the plain name where there is no namespace, in `functions`, and where it already
     begins so.
@@ -117,7 +117,7 @@ def policy_name(namespace: str | None, name: str) -> ToolName:
 
 
 def mcp_name(label: str, name: str) -> ToolName:
-    """Give the name under which a policy knows a tool of a remote MCP server."""
+    """Return the name under which a policy knows a tool of a remote MCP server."""
     return ToolName(f"mcp__{label}__{name}")
 
 
@@ -191,7 +191,7 @@ def _within(request: Body, span: Span, namespace: str) -> Tool:
 
 
 def _named(request: Body, span: Span, name_of: Callable[[str], ToolName]) -> tuple[ToolName, ...]:
-    """Give the names of a definition that holds nothing but an agent's own tool; none if it could."""
+    """Return the names of a definition that holds nothing but an agent's own tool; none if it could."""
     found = request.members_of(span)
     kinds = {_string(request, one) for one in found if spelling(one.key) == "type"}
     read = read_declared(request.readable, span, plain=_PLAIN)
@@ -212,7 +212,7 @@ def _server(request: Body, span: Span, found: list[Member]) -> Tool:
 
 
 def _listed(request: Body, span: Span | None) -> list[Span]:
-    """Give the names in `allowed_tools`: a list of them, or an object with a list."""
+    """Return the names in `allowed_tools`: a list of them, or an object with a list."""
     if span is not None and request.text(span)[:1] == b"{":
         fields = _once(request.members_of(span), frozenset({"tool_names", "read_only"}))
         span = fields.get("tool_names")
@@ -229,7 +229,7 @@ def _allowed(request: Body, span: Span, label: str) -> Tool:
 
 
 def _once(found: list[Member], known: frozenset[str]) -> dict[str, Span]:
-    """Give the fields of a definition; none if one is unknown or stands there twice."""
+    """Return the fields of a definition; none if one is unknown or stands there twice."""
     fields = {member.key: member.value for member in found}
     if len(fields) != len(found) or not known.issuperset(fields):
         return {}

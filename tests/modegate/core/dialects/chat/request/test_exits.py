@@ -32,18 +32,18 @@ PLAN = {"plan": {"type": "string"}}
 
 
 def rules(*, native: bool = True) -> Policy:
-    """Give a plan mode with an exit."""
+    """Return a plan mode with an exit."""
     return policy(mode("plan", "read", exit=Exit((ExitOption("Go", ModeId("default")),), native)))
 
 
 def own(name: str, properties: dict[str, Any], *required: str) -> dict[str, Any]:
-    """Give the agent's own exit tool."""
+    """Return the agent's own exit tool."""
     schema = {"type": "object", "properties": properties, "required": list(required)}
     return {"type": "function", "function": {"name": name, "parameters": schema}}
 
 
 def offered(got: Got) -> list[str]:
-    """Give the names that the model was shown."""
+    """Return the names that the model was shown."""
 
     return [one["function"]["name"] for one in json.loads(got.requests[0])["tools"]]
 

@@ -51,7 +51,7 @@ def args(at: Any, *pieces: str) -> bytes:
 
 
 def bare(kind: str, **fields: Any) -> bytes:
-    """Give an event without an index."""
+    """Return an event without an index."""
     return event(kind, **fields)
 
 

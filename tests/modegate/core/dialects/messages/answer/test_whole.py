@@ -30,7 +30,7 @@ def heard(got: Got) -> Heard:
 
 
 def said(words: str = "ok", **more: Any) -> Reply:
-    """Give an answer that is only text."""
+    """Return an answer that is only text."""
     return whole({"type": "text", "text": words}, reason="end_turn", **more)
 
 

@@ -30,7 +30,7 @@ FIND = rules("read", "grep", "ToolSearch")
 
 
 def loaded(*found: Any) -> dict[str, Any]:
-    """Give the result of a search of the agent's own."""
+    """Return the result of a search of the agent's own."""
     blocks = [
         {"type": "tool_reference", "tool_name": one} if isinstance(one, str) else one
         for one in found
@@ -110,7 +110,7 @@ def test_results_that_hold_no_list_and_words_alone_stay() -> None:
 
 
 def searched(*found: str) -> dict[str, Any]:
-    """Give an answer in which the provider has searched."""
+    """Return an answer in which the provider has searched."""
     references = [{"type": "tool_reference", "tool_name": one} for one in found]
     content = {"type": "tool_search_tool_search_result", "tool_references": references}
     call = {"type": "server_tool_use", "id": "s1", "name": "tool_search_tool_regex", "input": {}}

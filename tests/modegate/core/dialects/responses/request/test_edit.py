@@ -36,7 +36,7 @@ SEARCH = {"type": "web_search"}
 
 
 def section(role: str = "developer") -> dict[str, Any]:
-    """Give the section as an item."""
+    """Return the section as an item."""
     content = [{"type": "input_text", "text": SECTION}]
     return {"type": "message", "role": role, "content": content}
 

@@ -33,7 +33,7 @@ def mapped(got: Got) -> list[tuple[str, str, int]]:
 
 
 def outs(sent: Json) -> list[str]:
-    """Give the items of a request in short: the id of what a result is of, else the role."""
+    """Return the items of a request in short: the id of what a result is of, else the role."""
     given = sent["input"]
     return [given] if isinstance(given, str) else [
         item.get("call_id", item.get("role", "")) for item in given if item.get("role") != "developer"

@@ -313,7 +313,7 @@ requests = st.builds(lambda tools, got: request(*tools, input=got), definitions,
 
 
 def wanted(tools: Iterable[Any], allows: Callable[[str], bool]) -> list[Any]:
-    """Give what may stay of a list, by a second reading of docs/policies.md."""
+    """Return what may stay of a list, by a second reading of docs/policies.md."""
     left = []
     for tool in tools:
         kind = tool["type"]
