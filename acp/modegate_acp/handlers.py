@@ -19,7 +19,7 @@ from modegate.core.log.parents import Held
 from modegate.core.policy.gating import TOLD, Gating
 from modegate.server.log.batch_writer import PERIOD_S
 from modegate.server.log.protocol import Listed, Seen
-from modegate.server.proxy.sessions import Look, held_by, look
+from modegate.server.proxy.sessions import SessionSummary, held_by, summarize
 from modegate_acp import dispatch, render
 from modegate_acp.connection import Connection
 from modegate_acp.dispatch import Command, unknown_session
@@ -199,7 +199,7 @@ async def _list(connection: Connection, command: dispatch.ListSessions) -> Messa
 
 async def _row(connection: Connection, listed: Listed, cwd: str | None) -> Message | None:
     """Return a session's row; None if it is known to be of another folder, or is another client's alone."""
-    seen = await _look(connection, listed)
+    seen = await _summary(connection, listed)
     if not _concerns(connection, listed, seen):
         return None
     known = seen.state.opened.cwd if seen.state is not None and seen.state.opened else ""
@@ -210,7 +210,7 @@ async def _row(connection: Connection, listed: Listed, cwd: str | None) -> Messa
     return render.listed(listed.key.session, where, listed.agent, listed.at, seen)
 
 
-def _concerns(connection: Connection, listed: Listed, seen: Look) -> bool:
+def _concerns(connection: Connection, listed: Listed, seen: SessionSummary) -> bool:
     """Return whether a session concerns others than the client that opened it: an agent has used it.
 
     Editors open one at each start, which most often no agent ever uses.
@@ -221,8 +221,8 @@ def _concerns(connection: Connection, listed: Listed, seen: Look) -> bool:
     return opened.agent == (connection.peer or Peer()).label
 
 
-async def _look(connection: Connection, listed: Listed) -> Look:
-    return await look(connection.shared.folds, connection.shared.policies.current, listed)
+async def _summary(connection: Connection, listed: Listed) -> SessionSummary:
+    return await summarize(connection.shared.folds, connection.shared.policies.current, listed)
 
 
 async def rows_of(connection: Connection) -> list[tuple[SessionId, str, str]]:
@@ -230,7 +230,7 @@ async def rows_of(connection: Connection) -> list[tuple[SessionId, str, str]]:
     page = await connection.shared.log.sessions(connection.caller.tenant, None, PAGE)
     found = []
     for one in page.rows:
-        seen = await _look(connection, one)
+        seen = await _summary(connection, one)
         if not _concerns(connection, one, seen):
             continue
         mode = seen.held.told(seen.state.mode) if seen.state else "unreadable"

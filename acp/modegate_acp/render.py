@@ -17,7 +17,7 @@ from modegate.core.log.fold import State
 from modegate.core.log.parents import ALONE, Held
 from modegate.core.policy.model import Policy
 from modegate.server.printable import printable
-from modegate.server.proxy.sessions import Look
+from modegate.server.proxy.sessions import SessionSummary
 from modegate_acp.dispatch import MODE_OPTION, SEEN
 from modegate_acp.protocol import Id, Message, notification, request
 from modegate_acp.quirks import Peer
@@ -292,11 +292,13 @@ def title(name: SessionId, agent: str) -> str:
     return f"{product}: {short}" if product else short
 
 
-def listed(name: SessionId, cwd: str, agent: str, at: int, look: Look) -> dict[str, Any]:
+def listed(
+    name: SessionId, cwd: str, agent: str, at: int, summary: SessionSummary
+) -> dict[str, Any]:
     """Return a row of `session/list`; `at` is milliseconds since the epoch."""
-    state, held = look.state, look.held
+    state, held = summary.state, summary.held
     told: Message = {"modegate/mode": held.mode(state.mode) if state else None}
-    told["modegate/gate"] = look.gating
+    told["modegate/gate"] = summary.gating
     return {
         "sessionId": name,
         "cwd": cwd,

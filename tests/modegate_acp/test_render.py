@@ -12,7 +12,7 @@ from modegate.core.log.events import ApprovalAsked, Option
 from modegate.core.log.fold import State
 from modegate.core.policy.gating import Gating
 from modegate.core.policy.model import Mode, Policy
-from modegate.server.proxy.sessions import Look
+from modegate.server.proxy.sessions import SessionSummary
 from modegate_acp import render
 from modegate_acp.protocol import write
 from modegate_acp.quirks import Peer, peer
@@ -106,7 +106,9 @@ def test_a10_a_title_names_the_agent(name: str, agent: str, title: str) -> None:
 
 
 def test_rows() -> None:
-    row = render.listed(SessionId("s"), "/w", "agent/1", 1_700_000_000_123, Look(STATE, Gating.ON))
+    row = render.listed(
+        SessionId("s"), "/w", "agent/1", 1_700_000_000_123, SessionSummary(STATE, Gating.ON)
+    )
     assert row == {
         "sessionId": "s",
         "cwd": "/w",
@@ -114,7 +116,7 @@ def test_rows() -> None:
         "updatedAt": "2023-11-14T22:13:20.123Z",
         "_meta": {"modegate/mode": "plan", "modegate/gate": "on", "modegate/seq": 7},
     }
-    unknown = render.listed(SessionId("s"), "/w", "", 0, Look(None, Gating.UNREADABLE))
+    unknown = render.listed(SessionId("s"), "/w", "", 0, SessionSummary(None, Gating.UNREADABLE))
     assert unknown["title"] == "s"
     assert unknown["_meta"] == {"modegate/mode": None, "modegate/gate": "unreadable"}
 

@@ -44,7 +44,7 @@ from modegate.server.proxy.memory import Memory
 from modegate.server.proxy.sessions import Sessions
 from modegate.server.proxy.step import StepServices
 from modegate.server.proxy.thinking import Thinking
-from modegate.server.proxy.under_way import UnderWay
+from modegate.server.proxy.watchers import Watchers
 from modegate.server.settings import Settings
 from modegate.server.upstream.http import HttpUpstream
 from modegate.server.upstream.pool import ANTHROPIC, OPENAI, Default, Upstreams
@@ -65,13 +65,13 @@ class Composed:
     """What must run beside the server."""
     draining: asyncio.Event
     memory: Memory
-    under_way: UnderWay
+    watchers: Watchers
     acp: Extension | None = None
 
     def drain(self) -> None:
         """End what would last as long as its client, or as a person thinks."""
         self.draining.set()
-        self.under_way.wake_all()
+        self.watchers.wake_all()
         self.parts.control.close()
         if self.acp is not None:
             self.acp.close()
@@ -109,15 +109,15 @@ async def compose(
         stack.push_async_callback(upstreams.close)
         _adopt(settings.policies, policies, upstreams)
         folds = Folds(log, clock)
-        under_way = UnderWay(log)
-        folds.on_append.append(under_way.changed)
+        watchers = Watchers(log)
+        folds.on_append.append(watchers.changed)
         batch_writer = BatchWriter(folds, clock)
         approvals = Approvals(
             folds,
             log,
             clock,
             waits=lambda: waits or policies.current.approvals,
-            under_way=under_way,
+            watchers=watchers,
         )
         draining, memory, thinking = asyncio.Event(), Memory(), Thinking()
         stack.callback(thinking.close)
@@ -158,7 +158,7 @@ async def compose(
             thinking=thinking,
             approvals=approvals,
             draining=draining,
-            under_way=under_way,
+            watchers=watchers,
             keepalive=keepalive,
         )
         shared = Services(
@@ -192,14 +192,14 @@ async def compose(
         )
         jobs = (
             Job("the policy watcher", policies.watch),
-            Job("the watcher of answers under way", under_way.run),
+            Job("the watcher of answers under way", watchers.run),
             Job("the questions that nobody comes back for", approvals.run),
             Job("the recorder", batch_writer.run, batch_writer.stop),
             Job("the upstreams", upstreams.tidy),
             *(extension.jobs if extension else ()),
         )
         yield Composed(
-            parts, policies, upstreams, batch_writer, jobs, draining, memory, under_way, extension
+            parts, policies, upstreams, batch_writer, jobs, draining, memory, watchers, extension
         )
 
 

@@ -40,7 +40,7 @@ from modegate.server.control.log import LogRoutes
 from modegate.server.control.mode_setter import ModeSetter, SetsModes
 from modegate.server.log.protocol import EventLog, Listed
 from modegate.server.proxy.approvals import Approvals
-from modegate.server.proxy.sessions import held_by, look
+from modegate.server.proxy.sessions import held_by, summarize
 
 PAGE = 50
 MAX_PAGE = 200
@@ -161,7 +161,7 @@ class Control:
         return JSONResponse(body)
 
     async def _row(self, row: Listed) -> dict[str, Any]:
-        seen = await look(self._folds, self._policies.current, row)
+        seen = await summarize(self._folds, self._policies.current, row)
         state = seen.state
         return {
             "id": row.key.session,

@@ -31,7 +31,7 @@ from modegate.core.log.fold import State
 from modegate.server.clock import Clock
 from modegate.server.log.folds import Folds
 from modegate.server.log.protocol import EventLog
-from modegate.server.proxy.under_way import UnderWay
+from modegate.server.proxy.watchers import Watchers
 
 LOOK_S = 5.0
 """How often a waiting step looks though no news has come: the feed may be late, but not be lost."""
@@ -85,13 +85,13 @@ class Approvals:
         *,
         waits: Callable[[], Waits] = lambda: WAITS,
         look: float = LOOK_S,
-        under_way: UnderWay | None = None,
+        watchers: Watchers | None = None,
     ) -> None:
         """Read through the folds, append to the log; `waits` gives how long, `look` (seconds) is for tests.
 
-        `under_way` wakes those who wait; without it they look for themselves.
+        `watchers` wakes those who wait; without it they look for themselves.
         """
-        self._under_way = under_way or UnderWay(log)
+        self._watchers = watchers or Watchers(log)
         self._folds = folds
         self._log = log
         self._clock = clock
@@ -149,7 +149,7 @@ class Approvals:
         Raises:
             LogUnavailable: the log was still gone when the wait was over.
         """
-        with self._under_way.wake(key) as woken:
+        with self._watchers.wake(key) as woken:
             wait = _Wait(step, streamed, draining, self._clock.monotonic())
             name = known.asked.id
             # While the log is gone nothing can be answered: it is asked again until the wait is over.

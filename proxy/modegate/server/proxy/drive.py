@@ -46,7 +46,7 @@ from modegate.server.proxy.memory import Share
 from modegate.server.proxy.passthrough import UnderWayAnswer
 from modegate.server.proxy.step_log import StepLog
 from modegate.server.proxy.thinking import Given, Thinking
-from modegate.server.proxy.under_way import Look
+from modegate.server.proxy.watchers import SessionWatch
 from modegate.server.upstream.pool import ChosenUpstream
 from modegate.server.upstream.protocol import UpstreamAnswer, UpstreamRequest
 
@@ -91,7 +91,7 @@ class DriveContext:
     approvals: Approvals
     draining: asyncio.Event
     """Set when the process is about to end: nobody is waited for any more."""
-    look: Look
+    watch: SessionWatch
     """Reads strictly what the session stands under now."""
     share: Share
     """What the step may hold in memory."""
@@ -213,10 +213,10 @@ class Drive:
 
     async def _look(self) -> None:
         """See whether a person has set a mode, where not all is read since none in force wanted it."""
-        look = self._out.look
-        if not (look.mark.changed and self._exchange.passes_unread):
+        watch = self._out.watch
+        if not (watch.mark.changed and self._exchange.passes_unread):
             return
-        if (now := await look.tightened()) is not None:
+        if (now := await watch.tightened()) is not None:
             await self._perform(await self._decide(self._exchange.tightened, now))
 
     async def _perform(self, effects: Iterable[Effect]) -> None:
@@ -241,7 +241,7 @@ class Drive:
                 found = await self._out.log.get_blobs(self._out.key, effect.refs)
                 return await self._decide(self._exchange.blobs, found)
             case ReadState():
-                return await self._decide(self._exchange.state, await self._out.look())
+                return await self._decide(self._exchange.state, await self._out.watch.read())
             case AskPerson():
                 return await self._ask(effect)
             case CallUpstream():
@@ -324,7 +324,7 @@ class Drive:
                     draining=out.draining,
                 )
         out.metrics.approvals.labels(_outcome(approval)).inc()
-        return await self._decide(self._exchange.approval, approval, await out.look())
+        return await self._decide(self._exchange.approval, approval, await out.watch.read())
 
     async def _stop(self) -> None:
         if self._answer is not None:

@@ -17,7 +17,7 @@ from modegate.core.wire import headers as lines
 from modegate.core.wire.content_encoding import BadEncoding, UnknownEncoding, decoder
 from modegate.server.proxy.memory import Share
 from modegate.server.proxy.thinking import LARGE, Thinking
-from modegate.server.proxy.under_way import Look
+from modegate.server.proxy.watchers import SessionWatch
 from modegate.server.upstream.protocol import Upstream, UpstreamAnswer, UpstreamRequest
 
 
@@ -35,7 +35,7 @@ async def fetch(
     what: tuple[StepId, Fetch, ModesInForce],
     send: Send,
     room: Room,
-    look: Look,
+    watch: SessionWatch,
 ) -> str:
     """Forward a request for a stored answer, and what the mode in force allows of it; give the outcome.
 
@@ -50,7 +50,7 @@ async def fetch(
         body = await _whole(answer, in_force.policy.limits.body, room)
     finally:
         await answer.close()
-    now = combine(in_force, await look())
+    now = combine(in_force, await watch.read())
     if 200 <= answer.status < 300:
         body = await room.thinking(len(body), _allowed, body, (step, planned, now))
     elif answer.status < 400:

@@ -13,7 +13,7 @@ from modegate.core.policy.in_force import ModesInForce
 from modegate.core.step.answer.passed_bytes import Passed
 from modegate.server.proxy.memory import Share
 from modegate.server.proxy.step_log import StepLog
-from modegate.server.proxy.under_way import Look
+from modegate.server.proxy.watchers import SessionWatch
 from modegate.server.upstream.protocol import Upstream, UpstreamAnswer, UpstreamRequest
 
 
@@ -36,7 +36,7 @@ Overtake = Callable[[UnderWayAnswer, ModesInForce], Awaitable[str]]
 class Watched:
     """A step on the raw path that looks out for a person."""
 
-    look: Look
+    watch: SessionWatch
     overtake: Overtake
     share: Share
 
@@ -72,7 +72,7 @@ async def pass_through(
     report.answered()
     try:
         chunks = answer.chunks()
-        if watched is not None and (now := await watched.look.tightened()) is not None:
+        if watched is not None and (now := await watched.watch.tightened()) is not None:
             return await watched.overtake(UnderWayAnswer(answer, chunks, None), now)
         await send(
             {"type": "http.response.start", "status": answer.status, "headers": answer.headers}
@@ -97,10 +97,10 @@ async def _copy(chunks: AsyncIterator[bytes], send: Send) -> str:
 async def _copy_watched(
     answer: UpstreamAnswer, chunks: AsyncIterator[bytes], send: Send, watched: Watched
 ) -> str:
-    passed, mark = Passed(), watched.look.mark
+    passed, mark = Passed(), watched.watch.mark
     try:
         async for chunk in chunks:
-            if mark.changed and (now := await watched.look.tightened()) is not None:
+            if mark.changed and (now := await watched.watch.tightened()) is not None:
                 async with aclosing(_before(chunk, chunks)) as rest:
                     return await watched.overtake(UnderWayAnswer(answer, rest, passed), now)
             watched.keep(passed, chunk)

@@ -203,7 +203,7 @@ async def held_by(folds: States, key: SessionKey, state: State) -> Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class SessionSummary:
     """How a session looks in a list."""
 
     state: State | None
@@ -212,7 +212,7 @@ class Look:
     held: Held = ALONE
 
 
-async def look(folds: States, policy: Policy, row: Listed) -> Look:
+async def summarize(folds: States, policy: Policy, row: Listed) -> SessionSummary:
     """Return how a session of the index looks.
 
     Raises:
@@ -220,11 +220,11 @@ async def look(folds: States, policy: Policy, row: Listed) -> Look:
     """
     if not row.seq:
         # Only seen: it has no events, so nothing is to be folded.
-        return Look(State(), Gating.DEFAULT)
+        return SessionSummary(State(), Gating.DEFAULT)
     state = None
     try:
         state = await folds.state(row.key)
         chain = await chain_of(folds, row.key, state)
-        return Look(state, gating(policy, chain), held(chain))
+        return SessionSummary(state, gating(policy, chain), held(chain))
     except SessionUnreadable:
-        return Look(state, Gating.UNREADABLE)
+        return SessionSummary(state, Gating.UNREADABLE)

@@ -63,7 +63,7 @@ from modegate.server.proxy.request_body import Inbox
 from modegate.server.proxy.sessions import Sessions
 from modegate.server.proxy.step_log import GATED, PASSED, RESTORED, StepLog
 from modegate.server.proxy.thinking import LARGE, Thinking
-from modegate.server.proxy.under_way import Look, UnderWay
+from modegate.server.proxy.watchers import SessionWatch, Watchers
 from modegate.server.upstream.pool import ChosenUpstream, Upstreams
 from modegate.server.upstream.protocol import UpstreamRequest
 
@@ -93,7 +93,7 @@ class StepServices:
     thinking: Thinking
     approvals: Approvals
     draining: asyncio.Event
-    under_way: UnderWay
+    watchers: Watchers
     keepalive: float
     """Seconds of silence after which a client that waits is sent something."""
 
@@ -170,22 +170,26 @@ class Step:
             # set a mode.
             await self._whole_body()
         sessions, policies = self._reach.sessions, self._reach.policies
-        with self._reach.under_way.watch(sessions, policies, found.key) as look:
-            await self._enter(endpoint, found, routed, look)
+        with self._reach.watchers.watch(sessions, policies, found.key) as watch:
+            await self._enter(endpoint, found, routed, watch)
 
     async def _enter(
-        self, endpoint: Endpoint, found: session.Identified, routed: DialectName, look: Look
+        self,
+        endpoint: Endpoint,
+        found: session.Identified,
+        routed: DialectName,
+        watch: SessionWatch,
     ) -> None:
         path = endpoint.path.decode("latin-1")[:200]
         # Another may have come into force while the request was on its way.
         self._policy = self._reach.policies.current
         in_force = await self._reach.sessions.enter(found, self._policy, path)
-        if look.watch_parents(in_force):
-            in_force = await look()
+        if watch.watch_parents(in_force):
+            in_force = await watch.read()
         model = await self._model(endpoint, routed)
-        if look.mark.changed:
+        if watch.mark.changed:
             # A large body is read in a line with others, which can take a while.
-            in_force = await look()
+            in_force = await watch.read()
         self._report.mode, self._report.policy = in_force.label, in_force.policy.hash
         dialect = self._reach.dialects.get(endpoint.kind)
         if in_force.gated:
@@ -195,17 +199,17 @@ class Step:
         with self._reach.upstreams.pick(routed, model) as upstream:
             self._check_site(upstream)
             if dialect is not None and (in_force.gated or in_force.state.ever_gated):
-                outside = self._outside(endpoint, found, upstream, look)
+                outside = self._outside(endpoint, found, upstream, watch)
                 self._report.how = GATED if in_force.gated else RESTORED
                 gated = in_force.gated
                 exchange = await self._exchange(endpoint, dialect, upstream, gated=gated)
                 self._drive = Drive(exchange, outside)
                 self._outcome = await self._drive.run(in_force)
             elif endpoint.kind is Kind.STORED and (planned := self._plan(endpoint, in_force)):
-                self._outcome = await self._fetched(planned, in_force, upstream, look)
+                self._outcome = await self._fetched(planned, in_force, upstream, watch)
             else:
                 self._raw = dialect
-                self._outcome = await self._pass(endpoint, upstream, found, in_force, look)
+                self._outcome = await self._pass(endpoint, upstream, found, in_force, watch)
 
     def _check_gateable(self, endpoint: Endpoint, why: str) -> None:
         """Let nothing pass in a mode of which the gate cannot know what the upstream takes it for."""
@@ -317,7 +321,7 @@ class Step:
         upstream: ChosenUpstream,
         found: session.Identified,
         before: ModesInForce,
-        look: Look,
+        watch: SessionWatch,
     ) -> str:
         body: bytes | AsyncIterator[bytes] = b""
         if self._body is not None:
@@ -341,13 +345,13 @@ class Step:
             dialect = self._reach.dialects.get(endpoint.kind)
             if dialect is None:
                 return self._cut_off(now, begun=under_way.passed is not None)
-            outside = self._outside(endpoint, found, upstream, look)
+            outside = self._outside(endpoint, found, upstream, watch)
             exchange = await self._exchange(endpoint, dialect, upstream, gated=True)
             self._drive = Drive(exchange, outside)
             return await self._drive.overtake(under_way, before, now)
 
         harmless = endpoint.kind is Kind.HARMLESS or endpoint.counts
-        watched = None if harmless else Watched(look, overtake, self._share)
+        watched = None if harmless else Watched(watch, overtake, self._share)
         return await pass_through(upstream, request, self._tell, self._report, watched)
 
     def _cut_off(self, now: ModesInForce, *, begun: bool) -> str:
@@ -365,7 +369,7 @@ class Step:
         planned: stored_answers_get.Fetch,
         in_force: ModesInForce,
         upstream: ChosenUpstream,
-        look: Look,
+        watch: SessionWatch,
     ) -> str:
         query = self._scope["query_string"]
         head = lines.request_headers(self._headers, content_length=False)
@@ -374,7 +378,7 @@ class Step:
         request = UpstreamRequest(self._scope["method"], target, head, b"")
         what = (self.id, planned, in_force)
         room = Room(self._share, self._reach.thinking)
-        return await fetch(upstream, request, what, self._tell, room, look)
+        return await fetch(upstream, request, what, self._tell, room, watch)
 
     async def _exchange(
         self, endpoint: Endpoint, dialect: Dialect, upstream: ChosenUpstream, *, gated: bool
@@ -395,7 +399,11 @@ class Step:
         return Exchange(dialect, StepRequest(self.id, head, body, plain, endpoint.counts, learned))
 
     def _outside(
-        self, endpoint: Endpoint, found: session.Identified, upstream: ChosenUpstream, look: Look
+        self,
+        endpoint: Endpoint,
+        found: session.Identified,
+        upstream: ChosenUpstream,
+        watch: SessionWatch,
     ) -> DriveContext:
         reach = self._reach
         return DriveContext(
@@ -412,7 +420,7 @@ class Step:
             report=self._report,
             approvals=reach.approvals,
             draining=reach.draining,
-            look=look,
+            watch=watch,
             share=self._share,
             thinking=reach.thinking,
             keepalive=reach.keepalive,

@@ -50,7 +50,7 @@ from modegate.server.log.folds import Folds
 from modegate.server.log.protocol import EventLog
 from modegate.server.log.redis import RedisLog
 from modegate.server.proxy.approvals import Approvals
-from modegate.server.proxy.under_way import UnderWay
+from modegate.server.proxy.watchers import Watchers
 from support.approver import OPTIONS, PLAN, plan
 from support.redis_server import RedisServer, redis_server
 from support.stores import Store, entry, key_of, mode_set, replica
@@ -615,15 +615,15 @@ async def test_r1_what_nobody_comes_back_for_is_closed_in_time(store: Store) -> 
     """By the process that the client left, so that dialogs are withdrawn; a step that came back keeps it."""
     clock = SystemClock()
     log = store.open()
-    under_way = UnderWay(log)
+    watchers = Watchers(log)
     folds = Folds(log, clock)
-    folds.on_append.append(under_way.changed)
+    folds.on_append.append(watchers.changed)
     waits = Waits(nobody=NEVER, streamed=NEVER, whole=NEVER, back=0.05)
-    approvals = Approvals(folds, log, clock, waits=lambda: waits, under_way=under_way)
+    approvals = Approvals(folds, log, clock, waits=lambda: waits, watchers=watchers)
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
         closing = group.create_task(approvals.run())
         await log.append(S, [mode_set("plan")])
-        with under_way.wake(S) as woken:
+        with watchers.wake(S) as woken:
             await approvals.ask(S, plan())
             await approvals.leave(S, STEP)
             await approvals.keep(S, OTHER, ["a"])
@@ -842,18 +842,18 @@ NEVER = 3_600.0
 
 
 @asynccontextmanager
-async def woken(log: EventLog) -> AsyncIterator[tuple[Approvals, Folds, UnderWay]]:
+async def woken(log: EventLog) -> AsyncIterator[tuple[Approvals, Folds, Watchers]]:
     """Give approvals that look at nothing unless there is news, which is followed."""
     clock = Time()
-    folds, under_way = Folds(log, clock), UnderWay(log)
-    folds.on_append.append(under_way.changed)
+    folds, watchers = Folds(log, clock), Watchers(log)
+    folds.on_append.append(watchers.changed)
     waits = Waits(nobody=NEVER, streamed=NEVER, whole=NEVER)
     async with asyncio.TaskGroup() as group:
-        following = group.create_task(under_way.run())
+        following = group.create_task(watchers.run())
         yield (
-            Approvals(folds, log, clock, waits=lambda: waits, look=NEVER, under_way=under_way),
+            Approvals(folds, log, clock, waits=lambda: waits, look=NEVER, watchers=watchers),
             folds,
-            under_way,
+            watchers,
         )
         following.cancel()
 
@@ -896,7 +896,7 @@ async def test_h26_what_this_process_appends_wakes_at_once(store: Store) -> None
 
 async def test_h26_the_end_of_the_process_wakes_all(store: Store) -> None:
     log = store.open()
-    async with asyncio.timeout(PATIENCE), woken(log) as (approvals, _, under_way):
+    async with asyncio.timeout(PATIENCE), woken(log) as (approvals, _, watchers):
         await log.append(S, [mode_set("plan")])
         known = await approvals.ask(S, plan())
         draining = asyncio.Event()
@@ -906,5 +906,5 @@ async def test_h26_the_end_of_the_process_wakes_all(store: Store) -> None:
             )
             await asyncio.sleep(0)
             draining.set()
-            under_way.wake_all()
+            watchers.wake_all()
             assert (await waiting).why == "shutdown"

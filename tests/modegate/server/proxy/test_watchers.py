@@ -12,7 +12,7 @@ from modegate.server.log.folds import Folds
 from modegate.server.log.sqlite import EmbeddedLog
 from modegate.server.policies import Policies
 from modegate.server.proxy.sessions import Sessions
-from modegate.server.proxy.under_way import UnderWay
+from modegate.server.proxy.watchers import Watchers
 from support.stores import key_of, mode_set
 
 S = key_of("s")
@@ -23,31 +23,31 @@ async def test_the_end_of_the_process_is_no_change_of_a_mode(tmp_path: Path) -> 
     log = EmbeddedLog(tmp_path / "log.db", SystemClock())
     folds = Folds(log, SystemClock())
     sessions = Sessions(log, folds, BatchWriter(folds, SystemClock()), SystemClock())
-    under_way = UnderWay(log)
+    watchers = Watchers(log)
     # Nobody looks at a policy here.
     with (
-        under_way.watch(sessions, cast(Policies, None), S) as look,
-        under_way.wake(S) as woken,
+        watchers.watch(sessions, cast(Policies, None), S) as watch,
+        watchers.wake(S) as woken,
     ):
-        under_way.wake_all()
+        watchers.wake_all()
         assert woken.is_set()
-        assert not look.mark.changed
+        assert not watch.mark.changed
         woken.clear()
-        under_way.changed(S)
+        watchers.changed(S)
         assert woken.is_set()
-        assert look.mark.changed
+        assert watch.mark.changed
     await log.close()
 
 
 async def test_a_watcher_that_comes_late_is_told_what_it_may_have_missed(tmp_path: Path) -> None:
     """It follows the feed only while a step is under way, and its first look tells everybody."""
     log = EmbeddedLog(tmp_path / "log.db", SystemClock())
-    under_way = UnderWay(log)
+    watchers = Watchers(log)
     async with asyncio.timeout(20), asyncio.TaskGroup() as group:
-        task = group.create_task(under_way.run())
-        with under_way.wake(S) as woken:
+        task = group.create_task(watchers.run())
+        with watchers.wake(S) as woken:
             await woken.wait()
-        with under_way.wake(S) as woken:
+        with watchers.wake(S) as woken:
             await log.append(S, [mode_set("plan")])
             await woken.wait()
         task.cancel()

@@ -49,20 +49,20 @@ class Mark:
             self.woken.set()
 
 
-class Look:
+class SessionWatch:
     """Reads strictly what one step's session stands under now; refers to nothing of the step."""
 
     def __init__(
-        self, under_way: UnderWay, sessions: Sessions, policies: Policies, key: SessionKey
+        self, watchers: Watchers, sessions: Sessions, policies: Policies, key: SessionKey
     ) -> None:
         """Take what it reads through."""
-        self._under_way = under_way
+        self._watchers = watchers
         self._sessions = sessions
         self._policies = policies
         self._key = key
         self.mark = Mark()
 
-    async def __call__(self) -> ModesInForce:
+    async def read(self) -> ModesInForce:
         """Return what the session stands under; from here on the sessions that hold it are watched too."""
         while True:
             self.mark.changed = False
@@ -73,17 +73,17 @@ class Look:
     def watch_parents(self, in_force: ModesInForce) -> bool:
         """Watch the sessions that hold this one; tell whether one is new, so that all is read again."""
         keys = (SessionKey(self._key.tenant, one) for one in in_force.sessions)
-        return self._under_way.also(self.mark, keys)
+        return self._watchers.also(self.mark, keys)
 
     async def tightened(self) -> ModesInForce | None:
         """Return what the session stands under if a person has set a mode; free unless the log changed."""
         if not self.mark.changed:
             return None
-        now = await self()
+        now = await self.read()
         return now if now.gated else None
 
 
-class UnderWay:
+class Watchers:
     """The steps under way; one instance a process."""
 
     def __init__(self, log: EventLog) -> None:
@@ -94,13 +94,15 @@ class UnderWay:
         self._position: str | None = None
 
     @contextmanager
-    def watch(self, sessions: Sessions, policies: Policies, key: SessionKey) -> Iterator[Look]:
+    def watch(
+        self, sessions: Sessions, policies: Policies, key: SessionKey
+    ) -> Iterator[SessionWatch]:
         """Watch a session during a step; begun before its log is read, so that nothing falls between."""
-        look = Look(self, sessions, policies, key)
-        mark = look.mark
+        watch = SessionWatch(self, sessions, policies, key)
+        mark = watch.mark
         self.also(mark, (key,))
         try:
-            yield look
+            yield watch
         finally:
             self._forget(mark)
 
