@@ -38,6 +38,7 @@ from modegate.core.step.effects import (
     AskPerson,
     CallUpstream,
     Count,
+    Counted,
     Effect,
     Finish,
     Headers,
@@ -103,7 +104,7 @@ class Got:
     requests: list[bytes] = field(default_factory=list)
     upstream_headers: list[Headers] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
-    counts: list[str] = field(default_factory=list)
+    counts: list[Counted] = field(default_factory=list)
     finish: Finish | None = None
     asked: list[ApprovalAsked] = field(default_factory=list)
     order: list[str] = field(default_factory=list)

@@ -77,6 +77,16 @@ class Metrics:
             "Upstream requests made for steps; more than steps where calls were refused.",
             registry=registry,
         )
+        self.resent = Counter(
+            "modegate_resent_requests",
+            "Requests that an upstream refused and that were sent again in another form.",
+            registry=registry,
+        )
+        self.upstream_cut = Counter(
+            "modegate_upstream_cut_answers",
+            "Answers that the upstream did not end.",
+            registry=registry,
+        )
         self.verdicts = Counter(
             "modegate_verdicts",
             "Calls judged, by the mode in force, the tool and the verdict.",

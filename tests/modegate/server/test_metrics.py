@@ -9,6 +9,8 @@ def test_what_was_counted_is_on_the_page() -> None:
     metrics = Metrics()
     metrics.steps.labels("done").inc()
     metrics.hops.inc(2)
+    metrics.resent.inc()
+    metrics.upstream_cut.inc()
     metrics.judged("plan", "write", "answer")
     metrics.unparsable.labels("frame").inc()
     body, content_type = metrics.page()
@@ -16,6 +18,8 @@ def test_what_was_counted_is_on_the_page() -> None:
     assert content_type.startswith("text/plain; version=0.0.4")
     assert 'modegate_steps_total{outcome="done"} 1.0' in lines
     assert "modegate_hops_total 2.0" in lines
+    assert "modegate_resent_requests_total 1.0" in lines
+    assert "modegate_upstream_cut_answers_total 1.0" in lines
     assert 'modegate_verdicts_total{mode="plan",tool="write",verdict="answer"} 1.0' in lines
     assert 'modegate_unparsable_total{what="frame"} 1.0' in lines
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from modegate.core.ids import Seq
 from modegate.core.log.events import ApprovalAsked, Event
@@ -107,11 +108,28 @@ class SendBytes:
     data: bytes
 
 
+class Counted(Enum):
+    """What an operator wants a number of, beside how each step ended."""
+
+    UNREADABLE = auto()
+    """An answer that could not be read in a mode."""
+    NO_TOOLS = auto()
+    """A step in a mode that declares no tools, so that no gate reads its answer."""
+    READ_ON = auto()
+    """An answer that passed raw until a person set a mode, and is read from there on."""
+    CUT_OFF = auto()
+    """An answer that passed raw until a person set a mode, and was ended there."""
+    UPSTREAM_CUT = auto()
+    """An answer that the upstream did not end."""
+    RESENT = auto()
+    """A request that an upstream refused and that was sent again in another form."""
+
+
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Count something for the operator: `unreadable`, `hop`, `cut` …"""
+    """Count something for the operator."""
 
-    what: str
+    what: Counted
 
 
 @dataclass(frozen=True, slots=True)

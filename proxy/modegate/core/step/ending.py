@@ -23,6 +23,7 @@ from modegate.core.step.dialect import Dialect
 from modegate.core.step.effects import (
     Append,
     Count,
+    Counted,
     Effect,
     Finish,
     Headers,
@@ -94,7 +95,7 @@ class Ending:
             f"a person has set mode {self._now.label!r} for this session while this answer was under way, "
             "so it was cut off; send the request again"
         )
-        effects: list[Effect] = [Count("tightened")]
+        effects: list[Effect] = [Count(Counted.CUT_OFF)]
         if not self._head_sent or (isinstance(self._answer, StreamedHop) and not self._torn):
             return [*effects, *self._fail(error)]
         return [*effects, StopUpstream(), *self._finish(error.code, broken=True)]
@@ -144,8 +145,7 @@ class Ending:
 
     def _give_up(self) -> list[Effect]:
         """End an answer of which a later hop failed: text is out, so an error would be sent again."""
-        why = "later_hop_failed"
-        return [Count(why), *self._ended(why, self._closing.give_up(self._writer))]
+        return self._ended("later_hop_failed", self._closing.give_up(self._writer))
 
     def _ended(self, outcome: str, end: End) -> list[Effect]:
         """Return the rest of the client's answer, once what was withheld of it is durable."""
@@ -160,20 +160,20 @@ class Ending:
 
     def _cut(self, error: UpstreamFailed) -> list[Effect]:
         if (self._relay or self._lenient) and self._head_sent:
-            return [Count("cut"), *self._finish("cut", broken=True)]
-        return [Count("cut"), *self._broken_off(error)]
+            return [Count(Counted.UPSTREAM_CUT), *self._finish("cut", broken=True)]
+        return [Count(Counted.UPSTREAM_CUT), *self._broken_off(error)]
 
     def _stopped(self) -> list[Effect]:
         """End where the upstream stopped without saying so: held calls go nowhere, no end is invented."""
         if self._closing.hops and not self._closing.released_any():
-            return [Count("cut"), *self._give_up()]
+            return [Count(Counted.UPSTREAM_CUT), *self._give_up()]
         told = b"" if self._lenient else self._writer.stopped()
         say: list[Effect] = [SendBytes(told)] if told else []
-        return [Count("cut"), *say, *self._finish("cut")]
+        return [Count(Counted.UPSTREAM_CUT), *say, *self._finish("cut")]
 
     def _unreadable(self, error: Exception) -> list[Effect]:
         known = error if isinstance(error, ModegateError) else AnswerUnreadable(str(error))
-        return [Count("unreadable"), *self._broken_off(known)]
+        return [Count(Counted.UNREADABLE), *self._broken_off(known)]
 
     def _complained(self, complaint: Rejection, *, ended: bool) -> list[Effect]:
         """Give the client an error as it came, unless it is an answer and a mode is in force."""

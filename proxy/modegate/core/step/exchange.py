@@ -37,6 +37,7 @@ from modegate.core.step.dialect import Dialect, Refused
 from modegate.core.step.effects import (
     AskPerson,
     Count,
+    Counted,
     Effect,
     Headers,
     ReadBlobs,
@@ -109,7 +110,7 @@ class Exchange(Ending):
             if self._relay:
                 return self._mending.sending(lambda: self._asking.untouched(self._standing))
             self._ready()
-            told: list[Effect] = [] if self._asking.declares_tools else [Count("no_tools")]
+            told: list[Effect] = [] if self._asking.declares_tools else [Count(Counted.NO_TOOLS)]
             told += self._asking.moved_on(self._standing) + self._asking.came_back(self._standing)
             return [*told, *self._call(self._standing)]
         except ModegateError as error:
@@ -165,7 +166,7 @@ class Exchange(Ending):
         if begun or judged.refused or judged.asks:
             return self._cut_off()
         self._events += judged.events
-        return [Count("overtaken"), *self._advance()]
+        return [Count(Counted.READ_ON), *self._advance()]
 
     def tightened(self, now: ModesInForce) -> list[Effect]:
         """Take that a person has set a mode: what passed unread until now is read from here on."""
@@ -463,7 +464,7 @@ class Exchange(Ending):
             self._now, self._relay, self._default = now, False, False
         elif (call := self._mending.mended(complaint)) is not None:
             self._complaint = None
-            return [Count("mended"), call]
+            return [Count(Counted.RESENT), call]
         return self._complained(complaint, ended=True)
 
     def _advance(self) -> list[Effect]:
@@ -498,7 +499,7 @@ class Exchange(Ending):
             return self._give_up()
         limit = self._standing.policy.limits.hops
         if self._closing.may_hop(self._refused, limit):
-            return [StopUpstream(), Count("hop"), *self._next_hop()]
+            return [StopUpstream(), *self._next_hop()]
         return self._ended("answered", self._closing.end(self._refused, self._writer))
 
     def _next_hop(self) -> list[Effect]:

@@ -7,7 +7,7 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, assert_never
 
 from starlette.types import Send
 
@@ -23,6 +23,7 @@ from modegate.core.step.effects import (
     AskPerson,
     CallUpstream,
     Count,
+    Counted,
     Effect,
     Finish,
     KeepOpen,
@@ -54,9 +55,6 @@ logger = logging.getLogger(__name__)
 
 KEEP_BLOBS_MS = 30 * 24 * 60 * 60 * 1000
 """How long withheld exchanges can be put back: a month, longer than agents resume a session."""
-
-
-_TIGHTENED = {"overtaken": "read", "tightened": "cut"}
 
 SLICE = 16 * 1024
 """Bytes of an answer that are read before what they bring is sent."""
@@ -350,13 +348,23 @@ class Drive:
         if not sent and not effect.broken:
             await self._alive({"type": "http.response.body", "body": b"", "more_body": False})
 
-    def _count(self, what: str) -> None:
-        if what == "unreadable":
-            self._out.metrics.unparsable.labels("answer").inc()
-        elif what == "no_tools":
-            self._out.metrics.ungated.labels(what).inc()
-        elif what in _TIGHTENED:
-            self._out.metrics.tightened.labels(_TIGHTENED[what]).inc()
+    def _count(self, what: Counted) -> None:
+        metrics = self._out.metrics
+        match what:
+            case Counted.UNREADABLE:
+                metrics.unparsable.labels("answer").inc()
+            case Counted.NO_TOOLS:
+                metrics.ungated.labels("no_tools").inc()
+            case Counted.READ_ON:
+                metrics.tightened.labels("read").inc()
+            case Counted.CUT_OFF:
+                metrics.tightened.labels("cut").inc()
+            case Counted.UPSTREAM_CUT:
+                metrics.upstream_cut.inc()
+            case Counted.RESENT:
+                metrics.resent.inc()
+            case _:
+                assert_never(what)
 
 
 def _slices(chunk: bytes) -> Iterator[bytes]:

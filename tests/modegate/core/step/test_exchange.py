@@ -14,7 +14,7 @@ from modegate.core.ids import ModeId, StepId
 from modegate.core.log.events import ApprovalAsked, CallJudged, ModeSet, RequestHeader, TurnWithheld
 from modegate.core.policy.model import Condition, Exit, ExitOption, Limits, When
 from modegate.core.policy.model import Effect as RuleEffect
-from modegate.core.step.effects import Append, CallUpstream, Finish, SendBytes, SendHead
+from modegate.core.step.effects import Append, CallUpstream, Counted, Finish, SendBytes, SendHead
 from modegate.core.step.exchange import Exchange, StepRequest
 from support.playbook import (
     DONE,
@@ -484,8 +484,8 @@ def test_events_are_by_the_mode_in_force() -> None:
 
 def test_a_head_without_a_body_in_a_mode() -> None:
     """A stream of nothing is one that was cut; a body of nothing cannot be read."""
-    assert Session().step(REQUEST, [b""]).counts == ["cut"]
-    assert Session().step(REQUEST, [Reply(b"", list(JSON))]).counts == ["unreadable"]
+    assert Session().step(REQUEST, [b""]).counts == [Counted.UPSTREAM_CUT]
+    assert Session().step(REQUEST, [Reply(b"", list(JSON))]).counts == [Counted.UNREADABLE]
 
 
 def test_a_stream_without_an_end_ends_in_one_error() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from modegate.core.log.events import CallJudged
 from modegate.core.step.answer import passed_bytes
+from modegate.core.step.effects import Counted
 from modegate.scripted.model import ScriptedCall, Turn
 from support.playbook import (
     JSON,
@@ -191,7 +192,7 @@ def test_h14_what_cannot_be_read_is_cut_off(reply: Reply) -> None:
     assert got.body == reply.body[:after]
     assert got.finish is not None
     assert (got.finish.outcome, got.finish.broken) == ("tightened", True)
-    assert got.counts == ["tightened"]
+    assert got.counts == [Counted.CUT_OFF]
 
 
 def test_h14_an_answer_that_has_not_begun_is_gated_whole() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from modegate.core.step.effects import Counted
 from support.playbook import Got, bytewise
 from support.responses import (
     CLIENTS,
@@ -163,7 +164,7 @@ def test_what_leaves_a_doubt_ends_the_answer(name: str) -> None:
     got = step(stream([begin(), *UNREADABLE[name], end([])]))
     assert kinds(got.body)[-1] == "failed"
     assert last(got.body)["error"]["code"] == "server_error"
-    assert got.counts == ["unreadable"]
+    assert got.counts == [Counted.UNREADABLE]
     check(got, ALLOWED)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from modegate.core.ids import DEFAULT_MODE
 from modegate.core.policy.model import Exit, ExitOption
+from modegate.core.step.effects import Counted
 from support.playbook import JSON, Got, Reply, Session, mode, policy
 from support.responses import (
     answer,
@@ -211,7 +212,7 @@ def test_g5_a_kept_answer_that_is_not_found_is_told_again(streamed: bool, status
     got = agent.session.step(body, hops)
     sent = [json.loads(one) for one in got.requests]
     assert [one.get("previous_response_id") for one in sent] == [None, "resp_1", None, None]
-    assert "mended" in got.counts
+    assert Counted.RESENT in got.counts
     assert b"[modegate] Refused" not in got.body
     assert got.body.count(b'"b"') >= 1
     kinds = [item.get("type") for item in sent[-1]["input"]]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from modegate.core.step.answer.rejection import MAX_COMPLAINT, holds_answer
+from modegate.core.step.effects import Counted
 from modegate.scripted.model import ScriptedCall, Turn
 from support.playbook import JSON, STREAM, Cut, Reply, bytewise, said, whole
 from support.speech import Agent, Speech
@@ -39,7 +40,7 @@ def test_h7_an_error_that_is_an_answer(speech: Speech, status: int, cut: Cut) ->
     assert agent.got.head is not None
     assert agent.got.head.status == 502
     assert f"answers {status}" in heard.error
-    assert agent.got.counts == ["unreadable"]
+    assert agent.got.counts == [Counted.UNREADABLE]
 
 
 @pytest.mark.parametrize(

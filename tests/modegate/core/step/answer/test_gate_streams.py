@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from modegate.core.log.events import CallJudged
+from modegate.core.step.effects import Counted
 from support.playbook import (
     DONE,
     USAGE,
@@ -379,7 +380,7 @@ def test_what_cannot_be_read_does_not_pass(bad: bytes, cut: Callable[[bytes], li
     assert b'data: {"error":' in got.body
     assert b"[DONE]" not in got.body
     assert b'tool_calls":' not in got.body.lower()
-    assert "unreadable" in got.counts
+    assert Counted.UNREADABLE in got.counts
 
 
 def test_the_model_corrects_itself() -> None:

@@ -19,6 +19,7 @@ from modegate.core.log.events import CallJudged, TurnWithheld
 from modegate.core.policy.model import Limits
 from modegate.core.step.answer.hop_whole import WholeHop
 from modegate.core.step.dialect import Dialect
+from modegate.core.step.effects import Counted
 from support import message_frames as messages
 from support import responses
 from support.playbook import (
@@ -343,7 +344,7 @@ def test_what_cannot_be_read_does_not_pass(body: bytes) -> None:
     assert got.head is not None
     assert got.head.status == 502
     assert got.json["error"]["code"] == "answer_unreadable"
-    assert got.counts == ["unreadable"]
+    assert got.counts == [Counted.UNREADABLE]
     assert dict(got.head.headers)[b"content-length"] == str(len(got.body)).encode()
 
 
@@ -381,7 +382,8 @@ def test_a_later_hop_that_fails_ends_in_text(reply: Reply) -> None:
     assert choice["message"]["content"].startswith("a\n\n[modegate]")
     assert choice["finish_reason"] == "stop"
     assert SECRET.encode() not in got.body
-    assert "later_hop_failed" in got.counts
+    assert got.finish is not None
+    assert got.finish.outcome == "later_hop_failed"
     assert [event for event in session.events if isinstance(event, TurnWithheld)]
 
 

@@ -12,6 +12,7 @@ import pytest
 from modegate.core.ids import Seq
 from modegate.core.log.events import HistoryRefused, NoticeGiven, Record, TurnWithheld
 from modegate.core.log.fold import State, dump_state, fold_all, load_state
+from modegate.core.step.effects import Counted
 from modegate.core.step.request.request_form import Manner
 from modegate.scripted.model import ScriptedCall, Turn
 from support import message_frames as frames
@@ -172,7 +173,7 @@ def test_n014_a_refused_hop_goes_in_the_other_form(
     assert b"fine" in got.body
     assert b"modegate" not in got.body
     assert len(got.requests) == requests + 1
-    assert got.counts.count("mended") == requests - 2
+    assert got.counts.count(Counted.RESENT) == requests - 2
     for sent in map(json.loads, got.requests):
         assert [made["function"]["name"] for made in sent["tools"]] == ["read"], "never changes"
         assert "PLAN-SECTION" in sent["messages"][0]["content"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from modegate.core.dialects.messages.request.thinking_prefix import BETA, mend
-from modegate.core.step.effects import CallUpstream
+from modegate.core.step.effects import CallUpstream, Counted
 from support.message_frames import said as says
 from support.message_frames import session, stream, use
 from support.messages import request
@@ -60,7 +60,7 @@ def test_it_is_asked_once_more_and_the_client_sees_nothing_of_it(cut: Cut, packe
     assert second["thinking"] == {**first["thinking"], "block_binding": DROPS}
     assert {**second, "thinking": first["thinking"]} == first
     assert dict(got.upstream_headers[1])[b"anthropic-beta"] == b"a-1,b-2," + BETA
-    assert got.counts == ["mended"]
+    assert got.counts == [Counted.RESENT]
 
 
 def test_the_hops_behind_it_are_asked_so_at_once() -> None:
