@@ -14,11 +14,11 @@ from modegate.core.ids import LOCAL, Tenant, parse_tenant
 from modegate.server.access import GRANT, Grant, bearer, problem
 from modegate.server.extension import Services
 from modegate.server.jobs import Job
-from modegate_acp.connection import Caller, Connection
-from modegate_acp.fanout import Fanout
-from modegate_acp.handlers import handle
-from modegate_acp.streamable import Streamable
-from modegate_acp.websocket import serve
+from modegate_acp.connection.connection import Caller, Connection
+from modegate_acp.following.session_feed import Fanout
+from modegate_acp.methods.handlers import handle
+from modegate_acp.transport.streamable import Streamable
+from modegate_acp.transport.websocket import serve
 
 MAX_CONNECTIONS = 64
 """Connections of one token at a time."""

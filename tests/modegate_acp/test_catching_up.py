@@ -34,8 +34,8 @@ from modegate.core.log.events import (
 )
 from modegate.core.log.fold import State, fold
 from modegate.core.policy.model import Mode, Policy
-from modegate_acp.attachment import Perspective, Snapshot, begin, catch_up
-from modegate_acp.quirks import Peer
+from modegate_acp.following.catch_up import Perspective, Snapshot, begin, catch_up
+from modegate_acp.messages.clients import Peer
 from support.acp import Json, updated
 
 POLICY = Policy(

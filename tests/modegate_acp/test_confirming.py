@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from modegate_acp import transition
+from modegate_acp.methods import set_mode
 from support.acp import AcpError, Client, Connect, Json, socket, updated
 from support.running import Running, policies_file, running
 
@@ -88,7 +88,7 @@ async def test_a_dialog_blocks_nothing(proxy: Running, connect: Connect) -> None
 async def test_a_dialog_does_not_wait_for_ever(
     proxy: Running, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transition, "CONFIRM_S", 0.05)
+    monkeypatch.setattr(set_mode, "CONFIRM_S", 0.05)
     async with connect(proxy) as client:
         session = await client.new()
         await client.set_mode(session, "plan")

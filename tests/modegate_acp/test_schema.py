@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from modegate.core.ids import SessionId
-from modegate_acp import protocol, render
+from modegate_acp.messages import jsonrpc
+from modegate_acp.render import sessions as render
 from support.acp_schema import problems_of
 
 CALL: dict[str, Any] = {"toolCallId": "c", "title": "t"}
@@ -22,7 +23,7 @@ def answer(**result: Any) -> dict[str, Any]:
 
 
 def ask(**params: Any) -> dict[str, Any]:
-    return protocol.request("p", "session/request_permission", {"sessionId": "s", **params})
+    return jsonrpc.request("p", "session/request_permission", {"sessionId": "s", **params})
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from modegate.core.ids import SessionId, SessionKey, Tenant
 from modegate.server.log.protocol import Seen
-from modegate_acp import handlers
+from modegate_acp.methods import handlers
 from support.acp import AcpError, Client, Connect, Json, kinds, socket
 from support.running import Running
 from support.running import client as http_client
@@ -265,7 +265,7 @@ async def test_an_id_that_is_under_way_is_not_taken_twice(proxy: Running) -> Non
 async def test_there_is_a_limit_to_what_is_followed(
     proxy: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("modegate_acp.following.MAX_SESSIONS", 2)
+    monkeypatch.setattr("modegate_acp.following.followed_sessions.MAX_SESSIONS", 2)
     async with socket(proxy) as client:
         first = await client.new()
         await client.new()

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from modegate_acp import protocol, streamable, websocket
-from modegate_acp.connection import Connection
-from modegate_acp.protocol import Request
+from modegate_acp.connection.connection import Connection
+from modegate_acp.messages import jsonrpc
+from modegate_acp.messages.jsonrpc import Request
+from modegate_acp.transport import streamable, websocket
 from support.acp_clients import FOLDER
 
 SCHEMAS = FOLDER / "node_modules" / "@agentclientprotocol" / "sdk" / "schema"
@@ -117,13 +118,13 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return written(message)
 
     def answer(self: Connection, request: Request, session: Any, result: dict[str, Any]) -> None:
-        judge(protocol.result(request.id, result), request.method)
+        judge(jsonrpc.result(request.id, result), request.method)
         answered(self, request, session, result)
 
-    written, answered = protocol.write, Connection.answer
+    written, answered = jsonrpc.write, Connection.answer
     for transport in (streamable, websocket):
-        judging = SimpleNamespace(**{**vars(protocol), "write": write})
-        monkeypatch.setattr(transport, "protocol", judging)
+        judging = SimpleNamespace(**{**vars(jsonrpc), "write": write})
+        monkeypatch.setattr(transport, "jsonrpc", judging)
     monkeypatch.setattr(Connection, "answer", answer)
     yield
     if wrong := [f"{one}\n  of {about[:500]}" for about, all_ in found.items() for one in all_]:

@@ -23,7 +23,7 @@ def acp(url: str, state_dir: Path | None, tenant: str) -> None:
     import asyncio
 
     from modegate.server.printable import printable
-    from modegate_acp.stdio import Stdio, from_file, to_file, websocket
+    from modegate_acp.stdio.bridge import Stdio, from_file, to_file, websocket
 
     def tell(text: str) -> None:
         click.echo(printable(f"modegate acp: {text}"), err=True)

@@ -1,0 +1,210 @@
+"""One client's connection: who it is, what it sends in order, and what it is answered.
+
+It knows nothing of its transport, which takes messages from `outbox` and gives what it reads to `receive`.
+What each method does is in `handlers`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from modegate.core.errors import LevelNeeded, ModegateError
+from modegate.core.ids import SessionId, SessionKey, Tenant
+from modegate.core.levels import Level
+from modegate.core.policy.control import OWN_TOKEN
+from modegate.server.access import Grant
+from modegate.server.extension import Services
+from modegate_acp.connection.running_requests import CANCEL_REQUEST, RunningRequests
+from modegate_acp.following.catch_up import Out
+from modegate_acp.following.followed_sessions import Feed, Following
+from modegate_acp.following.send_queue import StreamQueue
+from modegate_acp.messages import jsonrpc
+from modegate_acp.messages.clients import Peer
+from modegate_acp.messages.commands import CancelRequest, Command, command
+from modegate_acp.messages.errors import as_rpc
+from modegate_acp.messages.jsonrpc import (
+    AUTH_REQUIRED,
+    INVALID_REQUEST,
+    Incoming,
+    Message,
+    Notification,
+    Reply,
+    Request,
+    RpcError,
+)
+
+logger = logging.getLogger(__name__)
+
+ON_MAIN = frozenset({"initialize", "session/new", "session/load", "session/resume", "session/list"})
+"""Methods that are answered on the connection's own stream."""
+
+NORMAL = 1000
+TRY_AGAIN = 1013
+"""Close code for a client that does not read what it is sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who connected, and where to."""
+
+    token: str = field(repr=False)
+    name: str
+    """The token's name."""
+    tenant: Tenant
+    base: str
+    """The proxy's base URL, as the client reached it."""
+
+
+Handle = Callable[["Connection", Command, Request], Awaitable[Message | None]]
+"""Does what a command asks for; None if the answer comes later."""
+
+
+class Connection:
+    """One connection; all on the event loop."""
+
+    def __init__(
+        self, shared: Services, feed: Feed, caller: Caller, handle: Handle, *, split: bool
+    ) -> None:
+        """Begin before `initialize`; `split` if each session has a stream of its own."""
+        self.shared = shared
+        self.caller = caller
+        self.id = shared.clock.new_id()
+        self.peer: Peer | None = None
+        self._close_code = NORMAL
+        self.split = split
+        self.streams = 0
+        """Open streams, where it has streams of its own."""
+        self.following = Following(shared, feed, self, split=split)
+        self.outbox = self.following.outbox
+        self.work = RunningRequests(self, feed.spawn)
+        self._handle = handle
+        self._order = asyncio.Lock()
+        self._granted: tuple[str, Grant | None] = ("", None)
+
+    @property
+    def grant(self) -> Grant | None:
+        """What the token may do under the policy of now; None once it may do nothing here."""
+        policy = self.shared.policies.current.hash
+        if self._granted[0] != policy:
+            self._granted = (policy, self.shared.access.grant(self.caller.token))
+        found = self._granted[1]
+        return found if found is not None and found.sees(self.caller.tenant) else None
+
+    @property
+    def level(self) -> Level | None:
+        """How much it may do; None for nothing."""
+        grant = self.grant
+        return grant.level if grant else None
+
+    def need(self, level: Level, what: str) -> None:
+        """Refuse what the token's level does not cover.
+
+        Raises:
+            RpcError: the token is no longer one.
+            LevelNeeded: its level is too low.
+        """
+        grant = self.grant
+        if grant is None:
+            raise RpcError(AUTH_REQUIRED, "the token is no longer accepted")
+        if not grant.level.covers(level):
+            raise LevelNeeded(what, level, grant.name, grant.level)
+
+    def by(self, method: str) -> str:
+        """Name the person for the log: token, client, method and connection."""
+        token = "" if self.caller.name == OWN_TOKEN else f"/{self.caller.name}"
+        return f"person:acp{token} {(self.peer or Peer()).label} {method} {self.id}"
+
+    def key(self, session: SessionId) -> SessionKey:
+        """Return a session's key; there is no way to another tenant's."""
+        return SessionKey(self.caller.tenant, session)
+
+    async def receive(self, message: Incoming) -> None:
+        """Do what a message asks for, in the order in which they come; answers and cancellations at once."""
+        match message:
+            case Reply():
+                self.following.replies.hear(message)
+            case Notification() if message.method == CANCEL_REQUEST:
+                asked = command(message, initialized=self.peer is not None)
+                if isinstance(asked, CancelRequest):
+                    self.work.cancel(asked.request)
+            case Request() | Notification():
+                async with self._order:
+                    await self._perform(message)
+
+    async def _perform(self, message: Request | Notification) -> None:
+        request = message if isinstance(message, Request) else None
+        session = session_named(message)
+        try:
+            self._admit(request)
+            asked = command(message, initialized=self.peer is not None)
+            result = await self._handle(self, asked, request or Request("", message.method))
+        except Exception as error:
+            if not isinstance(error, RpcError | ModegateError):
+                logger.exception("%s of a client failed", message.method[:100])
+            if request is not None:
+                self.fail(request, session, error)
+        else:
+            if result is not None and request is not None:
+                self.answer(request, session, result)
+
+    def _admit(self, request: Request | None) -> None:
+        self.need(Level.OBSERVE, "speaking ACP")
+        if request is not None and request.id in self.work:
+            raise RpcError(INVALID_REQUEST, "a request with this id is under way")
+
+    def refuse(self, error: RpcError) -> None:
+        """Answer what was no message."""
+        self._put(None, jsonrpc.failure(error.request, error))
+
+    def answer(self, request: Request, session: SessionId | None, result: Message) -> None:
+        """Answer a request."""
+        about = None if request.method in ON_MAIN else session
+        self._put(about, jsonrpc.result(request.id, result))
+
+    def fail(self, request: Request, session: SessionId | None, error: Exception) -> None:
+        """Answer a request with an error."""
+        about = None if request.method in ON_MAIN else session
+        self._put(about, jsonrpc.failure(request.id, as_rpc(error)))
+
+    def _put(self, session: SessionId | None, message: Message) -> None:
+        self.outbox.put(session, Out(message))
+
+    def open_stream(self, session: SessionId | None, reader: object) -> StreamQueue:
+        """Give a stream its lane; a session's second stream is told everything anew."""
+        lane = self.outbox.main if session is None else self.outbox.open(session)
+        if self.outbox.hold(lane, reader) and session is not None:
+            self.following.again(session)
+        return lane
+
+    def close_stream(self, session: SessionId | None, reader: object) -> None:
+        """Note that a stream has ended; what comes now waits for the next one."""
+        lane = self.outbox.lane(session)
+        if lane.reader is reader:
+            lane.reader = None
+            if session is not None and session not in self.following:
+                self.outbox.release(session)
+
+    @property
+    def close_code(self) -> int:
+        """How the transport is to close it, once the outbox is closed (RFC 6455, section 7.4)."""
+        return TRY_AGAIN if self.outbox.overflowed else self._close_code
+
+    def close(self, code: int) -> None:
+        """Send nothing more; the transport then closes with this code."""
+        self._close_code = code
+        self.outbox.close()
+
+    def end(self) -> None:
+        """Let go of everything; the transport is gone."""
+        self.work.end()
+        self.following.end_all()
+
+
+def session_named(message: Incoming) -> SessionId | None:
+    """Return the session that a message is about, whether or not there is one of this name."""
+    params = {} if isinstance(message, Reply) else message.params
+    name = params.get("sessionId")
+    return SessionId(name) if isinstance(name, str) else None

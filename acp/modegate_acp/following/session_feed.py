@@ -1,0 +1,182 @@
+"""What the log brings, to every connection of this process that follows the session.
+
+The feed is read by one task; whoever set the mode and wherever, its event comes this way, in the log's
+order. A session's state is read once for all its followers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from modegate.core.errors import LogUnavailable, ModegateError
+from modegate.core.ids import SessionKey
+from modegate.core.log.parents import ALONE, Held
+from modegate.server.extension import Services
+from modegate.server.proxy.sessions import held_by
+from modegate_acp.following.catch_up import Snapshot
+from modegate_acp.following.followed_sessions import Following
+
+logger = logging.getLogger(__name__)
+
+WAIT_S = 1.0
+"""How long one wait for the feed lasts, so that an expiry and a shutdown are noticed soon."""
+
+AGAIN_S = 1.0
+"""Pause before a log that did not answer is asked again."""
+
+
+class Fanout:
+    """The followers of this process, and the tasks that run for them."""
+
+    def __init__(self, shared: Services, on_tick: Callable[[], None]) -> None:
+        """Follow nothing yet; `on_tick` is called about once a second while `run` runs."""
+        self._shared = shared
+        self._on_tick = on_tick
+        self._followers: dict[SessionKey, set[Following]] = {}
+        self._someone = asyncio.Event()
+        self._stopped = asyncio.Event()
+        self._group: asyncio.TaskGroup | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._position: str | None = None
+        self._children: dict[SessionKey, set[SessionKey]] = {}
+        self._parents: dict[SessionKey, set[SessionKey]] = {}
+        self._missed: set[SessionKey] = set()
+        """Sessions whose news could not be read."""
+
+    def attach(self, key: SessionKey, follower: Following) -> None:
+        """Offer the follower what the log brings about a session, from now on."""
+        self._followers.setdefault(key, set()).add(follower)
+        self._someone.set()
+
+    def detach(self, key: SessionKey, follower: Following) -> None:
+        """Offer it no more."""
+        followers = self._followers.get(key)
+        if followers is not None:
+            followers.discard(follower)
+            if not followers:
+                del self._followers[key]
+                self._note(key, ALONE)
+
+    def followers(self, key: SessionKey) -> frozenset[Following]:
+        """Return the session's followers."""
+        return frozenset(self._followers.get(key, ()))
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run something to its end; its failure is logged and ends nothing else."""
+        if self._group is None:
+            work.close()
+            raise RuntimeError("the fan-out does not run")
+        task = self._group.create_task(_logged(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def missed(self, key: SessionKey) -> None:
+        """Show a session anew, as soon as its state can be read."""
+        self._missed.add(key)
+
+    def refresh_all(self) -> None:
+        """Show every followed session anew: the policy has changed."""
+        self._missed.update(self._followers)
+
+    async def run(self) -> None:
+        """Feed until stopped."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            feeding = group.create_task(self._feed())
+            ticking = group.create_task(self._tick())
+            await self._stopped.wait()
+            self._group = None
+            for task in (feeding, ticking, *self._tasks):
+                task.cancel()
+
+    def stop(self) -> None:
+        """Make `run` return."""
+        self._stopped.set()
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(WAIT_S)
+            self._on_tick()
+
+    async def _feed(self) -> None:
+        while True:
+            await self._idle()
+            try:
+                await self._show(await self._news())
+            except LogUnavailable as error:
+                logger.warning("clients of /acp are told nothing new: %s", error)
+                await asyncio.sleep(AGAIN_S)
+
+    async def _idle(self) -> None:
+        """Leave the log alone while nobody follows anything; what happens then is read afterwards."""
+        if not self._followers:
+            self._someone.clear()
+            self._position = None
+            await self._someone.wait()
+
+    async def _news(self) -> set[SessionKey]:
+        if self._position is None:
+            # The position is taken before any state is read, so that nothing falls between.
+            self._position = (await self._shared.log.changes(None)).position
+            return set(self._followers)
+        changes = await self._shared.log.changes(self._position, wait=WAIT_S)
+        self._position = changes.position
+        if changes.gap:
+            return set(self._followers)
+        return {change.key for change in changes.changes} | self._expired()
+
+    def _expired(self) -> set[SessionKey]:
+        now = self._shared.clock.now_ms()
+        return {
+            key
+            for key, followers in self._followers.items()
+            if any(key.session in one.expired(now) for one in followers)
+        }
+
+    async def _show(self, keys: set[SessionKey]) -> None:
+        # A child is shown its parents' modes, too.
+        self._missed |= keys | {child for key in keys for child in self._children.get(key, ())}
+        for key in sorted(self._missed & self._followers.keys(), key=str):
+            try:
+                state = await self._shared.folds.state(key)
+                held = await held_by(self._shared.folds, key, state)
+            except LogUnavailable:
+                raise
+            except ModegateError as error:
+                logger.warning("session %s cannot be shown: %s", key, error)
+            else:
+                self._note(key, held)
+                news = Snapshot(key.session, state, self._shared.policies.current, held)
+                for follower in self.followers(key):
+                    follower.offer(news)
+            self._missed.discard(key)
+        self._missed &= self._followers.keys()
+
+    def follows(self, key: SessionKey, held: Held) -> None:
+        """Offer a session's state also when one of its parents changes."""
+        self._note(key, held)
+        if held.parents:
+            # One may have changed since it was looked at.
+            self._missed.add(key)
+
+    def _note(self, child: SessionKey, held: Held) -> None:
+        parents = {SessionKey(child.tenant, parent) for parent in held.parents}
+        for parent in self._parents.pop(child, set()) - parents:
+            self._children[parent].discard(child)
+            if not self._children[parent]:
+                del self._children[parent]
+        if parents:
+            self._parents[child] = parents
+        for parent in parents:
+            self._children.setdefault(parent, set()).add(child)
+
+
+async def _logged(work: Coroutine[Any, Any, None]) -> None:
+    try:
+        await work
+    except Exception:
+        logger.exception("a task of /acp failed")

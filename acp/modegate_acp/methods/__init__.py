@@ -1,0 +1,1 @@
+"""What each method of ACP does."""

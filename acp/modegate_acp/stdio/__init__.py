@@ -1,0 +1,1 @@
+"""`modegate acp`: the endpoint for editors that only start processes."""

@@ -1,0 +1,199 @@
+"""ACP over Streamable HTTP: messages come by POST, answers and updates go out as server-sent events.
+
+A connection is one process's. Trouble with a session is a JSON-RPC error, never a 403 or 404, on which
+clients give up their whole connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.requests import Request as HttpRequest
+from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Send
+
+from modegate.core.ids import SessionId, fits_session_id
+from modegate.server.access import problem
+from modegate.server.control.http import SSE_HEADERS
+from modegate_acp.connection.connection import Caller, Connection, session_named
+from modegate_acp.following.followed_sessions import MAX_SESSIONS
+from modegate_acp.following.send_queue import StreamQueue
+from modegate_acp.messages import jsonrpc
+from modegate_acp.messages.jsonrpc import MAX_MESSAGE, Batch, Incoming, Request, RpcError
+from modegate_acp.transport.common import Asgi, Connections, first_of
+
+CONNECTION_ID = "acp-connection-id"
+SESSION_ID = "acp-session-id"
+
+KEEP_ALIVE_S = 10.0
+"""Silence after which a stream says that it is there; proxies and clients bear 15 s."""
+
+MAX_STREAMS = MAX_SESSIONS + 1
+"""Open streams of one connection: one for each session that it may follow, and its own."""
+
+
+class Streamable:
+    """The handlers of `/acp` without a WebSocket."""
+
+    def __init__(self, connections: Connections) -> None:
+        """Take where connections are kept."""
+        self._connections = connections
+
+    async def serve(self, caller: Caller, asgi: Asgi) -> None:
+        """Answer one request."""
+        scope, receive, send = asgi
+        request = HttpRequest(scope, receive)
+        match scope["method"]:
+            case "POST":
+                await self._post(caller, request, asgi)
+            case "GET":
+                await self._get(caller, request, asgi)
+            case "DELETE":
+                await self._delete(caller, request)(scope, receive, send)
+            case _:
+                answer = problem(405, "method_not_allowed", "use GET, POST or DELETE")
+                answer.headers["allow"] = "GET, POST, DELETE"
+                await answer(scope, receive, send)
+
+    async def _post(self, caller: Caller, request: HttpRequest, asgi: Asgi) -> None:
+        message = await _message(request)
+        if isinstance(message, Response):
+            await message(*asgi)
+            return
+        found = self._of(caller, request)
+        name = CONNECTION_ID in request.headers
+        if not name and isinstance(message, Request) and message.method == "initialize":
+            await (await self._initialize(caller, message))(*asgi)
+        elif isinstance(found, Response):
+            await found(*asgi)
+        elif mismatch := _mismatch(request, message):
+            await mismatch(*asgi)
+        else:
+            await Response(status_code=202)(*asgi)
+            await found.receive(message)
+
+    async def _initialize(self, caller: Caller, message: Request) -> Response:
+        connection = self._connections.connect(caller, split=True)
+        if isinstance(connection, Response):
+            return connection
+        lane = connection.outbox.main
+        lane.reader = self
+        await connection.receive(message)
+        taken = await connection.outbox.take(lane, self)
+        lane.reader = None
+        answer = taken[1].message if taken else {}
+        if connection.peer is None:
+            self._connections.drop(connection)
+            return JSONResponse(answer)
+        return JSONResponse(answer, headers={CONNECTION_ID: connection.id})
+
+    def _of(self, caller: Caller, request: HttpRequest) -> Connection | Response:
+        name = request.headers.get(CONNECTION_ID)
+        if name is None:
+            return problem(400, "bad_request", "the header Acp-Connection-Id is missing")
+        found = self._connections.find(name, caller)
+        return found or problem(404, "unknown_connection", "initialize a new connection")
+
+    def _delete(self, caller: Caller, request: HttpRequest) -> Response:
+        connection = self._of(caller, request)
+        if isinstance(connection, Response):
+            return connection
+        self._connections.drop(connection)
+        return Response(status_code=202)
+
+    async def _get(self, caller: Caller, request: HttpRequest, asgi: Asgi) -> None:
+        if not _accepts(request, "text/event-stream"):
+            await problem(406, "not_acceptable", "Accept must have text/event-stream")(*asgi)
+            return
+        connection, name = self._of(caller, request), request.headers.get(SESSION_ID)
+        if isinstance(connection, Response):
+            await connection(*asgi)
+        elif name is not None and not fits_session_id(name):
+            await problem(400, "bad_request", "Acp-Session-Id is no session id")(*asgi)
+        elif connection.streams >= MAX_STREAMS:
+            text = f"this connection has {MAX_STREAMS} streams already"
+            await problem(429, "too_many_streams", text)(*asgi)
+        else:
+            session = None if name is None else SessionId(name)
+            await self._stream(connection, session, asgi)
+
+    async def _stream(self, connection: Connection, session: SessionId | None, asgi: Asgi) -> None:
+        _, receive, send = asgi
+        reader = object()
+        lane = connection.open_stream(session, reader)
+        self._connections.busy(connection)
+        connection.streams += 1
+        try:
+            await first_of(_until_gone(receive), _events(connection, lane, reader, send))
+        finally:
+            connection.close_stream(session, reader)
+            connection.streams -= 1
+            if not connection.streams and not connection.outbox.closed:
+                self._connections.idle(connection)
+
+
+async def _events(connection: Connection, lane: StreamQueue, reader: object, send: Send) -> None:
+    head = {"content-type": "text/event-stream", **SSE_HEADERS}
+    headers = [(name.encode(), value.encode()) for name, value in head.items()]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await _send(send, b": open\n\n")
+    while True:
+        try:
+            async with asyncio.timeout(KEEP_ALIVE_S):
+                taken = await connection.outbox.take(lane, reader)
+        except TimeoutError:
+            await _send(send, b": still here\n\n")
+            continue
+        if taken is None:
+            break
+        session, out = taken
+        await _send(send, b"data: %b\n\n" % out.text.encode())
+        connection.following.sent(session, out)
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _send(send: Send, body: bytes) -> None:
+    await send({"type": "http.response.body", "body": body, "more_body": True})
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _message(request: HttpRequest) -> Incoming | Response:
+    """Read the one message of a POST, or say why it is none."""
+    if (
+        request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        != "application/json"
+    ):
+        return problem(415, "unsupported_media_type", "Content-Type must be application/json")
+    if not _accepts(request, "application/json"):
+        return problem(406, "not_acceptable", "Accept must have application/json")
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_MESSAGE:
+            return problem(413, "too_large", f"a message has {MAX_MESSAGE} bytes at most")
+    try:
+        return jsonrpc.read(bytes(body))
+    except Batch as error:
+        return JSONResponse(jsonrpc.failure(None, error), 501)
+    except RpcError as error:
+        return JSONResponse(jsonrpc.failure(error.request, error), 400)
+
+
+def _accepts(request: HttpRequest, wanted: str) -> bool:
+    accept = request.headers.get("accept")
+    if accept is None:
+        return wanted == "application/json"
+    kinds = {part.partition(";")[0].strip().lower() for part in accept.split(",")}
+    return bool(kinds & {wanted, "*/*", f"{wanted.partition('/')[0]}/*"})
+
+
+def _mismatch(request: HttpRequest, message: Incoming) -> Response | None:
+    """Refuse a header that names another session than the message; answers are matched by their id alone."""
+    header, named = request.headers.get(SESSION_ID), session_named(message)
+    if header is None or named is None or header == named:
+        return None
+    return problem(400, "bad_request", "Acp-Session-Id is not the session of the message")

@@ -1,0 +1,75 @@
+"""ACP over WebSocket: one JSON-RPC message in each text frame."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from starlette.responses import Response
+
+from modegate_acp.connection.connection import Caller, Connection
+from modegate_acp.messages import jsonrpc
+from modegate_acp.messages.jsonrpc import MAX_MESSAGE, RpcError
+from modegate_acp.transport.common import Asgi, Connections, first_of
+
+NOT_TEXT = 1003
+TOO_BIG = 1009
+NOT_ALLOWED = 1008
+"""Close code for a token that is no longer one."""
+
+CLOSE_S = 1.0
+"""How long a client that reads nothing is waited for, to tell it that this is the end."""
+
+
+async def serve(connections: Connections, caller: Caller, asgi: Asgi) -> None:
+    """Serve one socket to its end."""
+    scope, receive, send = asgi
+    connection = connections.connect(caller, split=False)
+    if isinstance(connection, Response):
+        await connection(scope, receive, send)
+        return
+    try:
+        await receive()  # websocket.connect
+        name = connection.id.encode()
+        await send({"type": "websocket.accept", "headers": [(b"acp-connection-id", name)]})
+        _ = connection.open_stream(None, connection)
+        await first_of(
+            _read(connections, connection, asgi),
+            _write(connection, asgi),
+            connection.outbox.ended.wait(),
+        )
+        if connection.outbox.closed:
+            code = connection.close_code
+            with suppress(OSError, TimeoutError):
+                async with asyncio.timeout(CLOSE_S):
+                    await send({"type": "websocket.close", "code": code})
+    finally:
+        connections.drop(connection)
+
+
+async def _read(connections: Connections, connection: Connection, asgi: Asgi) -> None:
+    receive = asgi[1]
+    while (frame := await receive())["type"] == "websocket.receive":
+        if connection.level is None:
+            connection.close(NOT_ALLOWED)
+            return
+        text = frame.get("text")
+        if text is None or len(text) > MAX_MESSAGE:
+            connection.close(NOT_TEXT if text is None else TOO_BIG)
+            return
+        try:
+            message = jsonrpc.read(text)
+        except RpcError as error:
+            connection.refuse(error)
+        else:
+            await connection.receive(message)
+            if connection.peer is not None:
+                connections.busy(connection)
+
+
+async def _write(connection: Connection, asgi: Asgi) -> None:
+    send, outbox = asgi[2], connection.outbox
+    while (taken := await outbox.take(outbox.main, connection)) is not None:
+        session, out = taken
+        await send({"type": "websocket.send", "text": out.text})
+        connection.following.sent(session, out)
