@@ -23,7 +23,7 @@ from modegate_acp.following.followed_sessions import Feed, Following
 from modegate_acp.following.send_queue import StreamQueue
 from modegate_acp.messages import jsonrpc
 from modegate_acp.messages.clients import Peer
-from modegate_acp.messages.commands import CancelRequest, Command, command
+from modegate_acp.messages.commands import CancelRequest, Command
 from modegate_acp.messages.errors import as_rpc
 from modegate_acp.messages.jsonrpc import (
     AUTH_REQUIRED,
@@ -35,6 +35,7 @@ from modegate_acp.messages.jsonrpc import (
     Request,
     RpcError,
 )
+from modegate_acp.messages.params import read_command, session_named
 
 logger = logging.getLogger(__name__)
 
@@ -127,7 +128,7 @@ class Connection:
             case Reply():
                 self.following.replies.hear(message)
             case Notification() if message.method == CANCEL_REQUEST:
-                asked = command(message, initialized=self.peer is not None)
+                asked = read_command(message, initialized=self.peer is not None)
                 if isinstance(asked, CancelRequest):
                     self.work.cancel(asked.request)
             case Request() | Notification():
@@ -139,7 +140,7 @@ class Connection:
         session = session_named(message)
         try:
             self._admit(request)
-            asked = command(message, initialized=self.peer is not None)
+            asked = read_command(message, initialized=self.peer is not None)
             result = await self._handle(self, asked, request or Request("", message.method))
         except Exception as error:
             if not isinstance(error, RpcError | ModegateError):
@@ -201,10 +202,3 @@ class Connection:
         """Let go of everything; the transport is gone."""
         self.work.end()
         self.following.end_all()
-
-
-def session_named(message: Incoming) -> SessionId | None:
-    """Return the session that a message is about, whether or not there is one of this name."""
-    params = {} if isinstance(message, Reply) else message.params
-    name = params.get("sessionId")
-    return SessionId(name) if isinstance(name, str) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 MAX_NAME = 64
@@ -33,48 +33,27 @@ class Peer:
         return UNSAFE.sub("-", self.name).strip("-") or "client"
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What is known of the clients whose name and version begin so, names in whatever case."""
-
-    name: str
-    version: str = ""
-    options: bool = True
-    any_time: bool = True
-    title_only: bool = False
-    one_way: bool = False
-
-    def fits(self, name: str, version: str) -> bool:
-        """Return whether a client is one of these."""
-        named = re.match(self.name, name, re.IGNORECASE)
-        return bool(named and re.match(self.version, version))
-
-
 KNOWN: Final = (
     # They fail on sessions with `configOptions` and follow `modes` (agentclientprotocol/codex-acp, PR 179).
-    Known(r".*jetbrains", r"2026\.1(\D|\Z)", options=False),
+    (r".*jetbrains", r"2026\.1(\D|\Z)", Peer(options=False)),
     # What it keeps running for 300 s after a prompt says yes or no to everything that comes, by the flags of
     # the last one; in its dialog `y` is the first option that allows (0.19.1, `src/permissions.ts`).
-    Known(r"acpx\Z", any_time=False, title_only=True, one_way=True),
+    (r"acpx\Z", "", Peer(any_time=False, title_only=True, one_way=True)),
     # It drops a request outside a prompt without an answer (`acp/init.lua`), shows no call that is pending,
     # and gives all options that allow the same key (`acp/request_permission.lua`).
-    Known(r"codecompanion", any_time=False, title_only=True, one_way=True),
+    (r"codecompanion", "", Peer(any_time=False, title_only=True, one_way=True)),
     # Of a pending call it shows the title, and steps of its input (0.79, `agent-shell--on-request`).
-    Known(r"agent-shell\Z", title_only=True),
+    (r"agent-shell\Z", "", Peer(title_only=True)),
 )
-"""Clients that differ from what the protocol lets expect. Others are asked at any time: what is put to nobody
-cannot be answered, and what nobody sees only costs the time that a question waits."""
+"""Clients that differ from what the protocol lets expect: how name (in whatever case) and version begin. Any
+other is asked at any time: what is put to nobody cannot be answered, and what nobody sees only costs the time
+that a question waits."""
 
 
-def peer(name: str, version: str) -> Peer:
+def client_named(name: str, version: str) -> Peer:
     """Return a client by its own words."""
     name, version = name[:MAX_NAME], version[:MAX_NAME]
-    known = [one for one in KNOWN if one.fits(name, version)]
-    return Peer(
-        name,
-        version,
-        options=all(one.options for one in known),
-        any_time=all(one.any_time for one in known),
-        title_only=any(one.title_only for one in known),
-        one_way=any(one.one_way for one in known),
-    )
+    for known, release, peer in KNOWN:
+        if re.match(known, name, re.IGNORECASE) and re.match(release, version):
+            return replace(peer, name=name, version=version)
+    return Peer(name, version)

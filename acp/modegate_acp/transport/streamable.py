@@ -15,11 +15,12 @@ from starlette.types import Receive, Send
 from modegate.core.ids import SessionId, fits_session_id
 from modegate.server.access import problem
 from modegate.server.control.http import SSE_HEADERS
-from modegate_acp.connection.connection import Caller, Connection, session_named
+from modegate_acp.connection.connection import Caller, Connection
 from modegate_acp.following.followed_sessions import MAX_SESSIONS
 from modegate_acp.following.send_queue import StreamQueue
 from modegate_acp.messages import jsonrpc
 from modegate_acp.messages.jsonrpc import MAX_MESSAGE, Batch, Incoming, Request, RpcError
+from modegate_acp.messages.params import session_named
 from modegate_acp.transport.common import Asgi, Connections, first_of
 
 CONNECTION_ID = "acp-connection-id"

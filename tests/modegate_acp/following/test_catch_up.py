@@ -33,7 +33,7 @@ from modegate_acp.following.catch_up import (
     forget,
     replied,
 )
-from modegate_acp.messages.clients import Peer, peer
+from modegate_acp.messages.clients import Peer, client_named
 from support.acp import Json, kinds
 
 PLAN = Mode(ModeId("plan"), "Plan", "Look.", "", ())
@@ -118,7 +118,7 @@ def test_other_modes_of_the_policy_are_told() -> None:
 
 
 def test_a_client_that_does_not_bear_options_gets_none() -> None:
-    narrow = replace(view(state(2, "plan", 2)), peer=peer("JetBrains", "2026.1"))
+    narrow = replace(view(state(2, "plan", 2)), peer=client_named("JetBrains", "2026.1"))
     _, out = catch_up(shown(state(1)), narrow, rpcs().__next__)
     assert kinds(sent(out)) == ["current_mode_update"]
 

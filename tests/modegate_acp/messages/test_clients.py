@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modegate_acp.messages.clients import peer
+from modegate_acp.messages.clients import client_named
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from modegate_acp.messages.clients import peer
     ],
 )
 def test_who_bears_options(name: str, version: str, options: bool) -> None:
-    assert peer(name, version).options is options
+    assert client_named(name, version).options is options
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_who_bears_options(name: str, version: str, options: bool) -> None:
     ],
 )
 def test_names_are_fit_for_logs(name: str, label: str) -> None:
-    assert peer(name, "1").label == label
+    assert client_named(name, "1").label == label
 
 
 @pytest.mark.parametrize(
@@ -56,6 +56,6 @@ def test_names_are_fit_for_logs(name: str, label: str) -> None:
     ],
 )
 def test_a1_a2_who_is_asked_at_any_time(name: str, any_time: bool) -> None:
-    client = peer(name, "1")
+    client = client_named(name, "1")
     assert (client.any_time, client.one_way) == (any_time, not any_time)
     assert client.title_only is (not any_time or name == "agent-shell")

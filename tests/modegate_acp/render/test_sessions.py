@@ -13,7 +13,7 @@ from modegate.core.log.fold import State
 from modegate.core.policy.gating import Gating
 from modegate.core.policy.model import Mode, Policy
 from modegate.server.proxy.sessions import SessionSummary
-from modegate_acp.messages.clients import Peer, peer
+from modegate_acp.messages.clients import Peer, client_named
 from modegate_acp.messages.jsonrpc import write
 from modegate_acp.render import sessions as render
 
@@ -54,7 +54,7 @@ def test_a_mode_that_is_gone_is_still_the_current_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("client", "has"), [(Peer(), True), (peer("JetBrains.IDEA", "2026.1"), False)]
+    ("client", "has"), [(Peer(), True), (client_named("JetBrains.IDEA", "2026.1"), False)]
 )
 def test_what_answers_carry(client: Peer, has: bool) -> None:
     shown = render.session(POLICY, STATE, client)

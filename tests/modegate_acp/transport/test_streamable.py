@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from modegate_acp.messages import commands
+from modegate_acp.messages import params
 from modegate_acp.messages.clients import Peer
 from modegate_acp.messages.jsonrpc import RpcError
 from support.acp import Json, address, bearer, eventually, kinds, streams, updated
@@ -111,10 +111,10 @@ async def test_no_other_method_is_known(proxy: Running) -> None:
 async def test_initialize_that_fails_leaves_no_connection(
     proxy: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(_params: object) -> Peer:
+    def fails(_name: str, _version: str) -> Peer:
         raise RpcError(-32602, "no")
 
-    monkeypatch.setattr(commands, "_peer", fails)
+    monkeypatch.setattr(params, "client_named", fails)
     answer = await post(proxy, INITIALIZE)
     assert answer.status_code == 200
     assert answer.json()["error"]["code"] == -32602

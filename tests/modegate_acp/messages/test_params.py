@@ -21,10 +21,10 @@ from modegate_acp.messages.commands import (
     NewSession,
     Prompt,
     SetMode,
-    command,
     mode_named,
 )
 from modegate_acp.messages.jsonrpc import Notification, Request, RpcError
+from modegate_acp.messages.params import read_command
 
 S = SessionId("s-1")
 ON = {"sessionId": "s-1"}
@@ -74,7 +74,7 @@ COMMANDS: dict[str, tuple[str, dict[str, Any], Command]] = {
 @pytest.mark.parametrize("case", COMMANDS.values(), ids=COMMANDS)
 def test_commands(case: tuple[str, dict[str, Any], Command]) -> None:
     method, params, expected = case
-    assert command(Request(1, method, params), initialized=True) == expected
+    assert read_command(Request(1, method, params), initialized=True) == expected
 
 
 REFUSED: dict[str, tuple[str, dict[str, Any], int]] = {
@@ -118,14 +118,14 @@ REFUSED: dict[str, tuple[str, dict[str, Any], int]] = {
 def test_refusals(case: tuple[str, dict[str, Any], int]) -> None:
     method, params, code = case
     with pytest.raises(RpcError) as caught:
-        command(Request(1, method, params), initialized=True)
+        read_command(Request(1, method, params), initialized=True)
     assert caught.value.code == code
 
 
 def test_an_unknown_option_names_those_there_are() -> None:
     params = {**ON, "configId": "model", "value": "x"}
     with pytest.raises(RpcError) as caught:
-        command(Request(1, "session/set_config_option", params), initialized=True)
+        read_command(Request(1, "session/set_config_option", params), initialized=True)
     assert caught.value.data == {"configId": "model", "available": ["mode"]}
 
 
@@ -143,14 +143,14 @@ INFO: dict[str, tuple[dict[str, Any], Peer]] = {
 @pytest.mark.parametrize("case", INFO.values(), ids=INFO)
 def test_initialize(case: tuple[dict[str, Any], Peer]) -> None:
     params, peer = case
-    assert command(Request(1, "initialize", params), initialized=False) == Initialize(peer)
+    assert read_command(Request(1, "initialize", params), initialized=False) == Initialize(peer)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 99])
 def test_n019_a11_any_number_is_answered(version: int) -> None:
     """The answer names the version that is spoken here, and the client decides."""
     params = {"protocolVersion": version, "clientCapabilities": None}
-    assert command(Request(1, "initialize", params), initialized=False) == Initialize(Peer())
+    assert read_command(Request(1, "initialize", params), initialized=False) == Initialize(Peer())
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_n019_a11_any_number_is_answered(version: int) -> None:
 )
 def test_n019_what_is_no_version_is_refused_by_name(params: dict[str, Any]) -> None:
     with pytest.raises(RpcError, match="protocolVersion") as caught:
-        command(Request(1, "initialize", params), initialized=False)
+        read_command(Request(1, "initialize", params), initialized=False)
     assert caught.value.code == -32602
 
 
@@ -166,19 +166,19 @@ def test_n019_what_is_no_version_is_refused_by_name(params: dict[str, Any]) -> N
 @pytest.mark.parametrize("method", ["session/new", "session/list"])
 def test_a11_a_relative_folder_is_refused(method: str, cwd: str) -> None:
     with pytest.raises(RpcError, match="absolute") as caught:
-        command(Request(1, method, {"cwd": cwd}), initialized=True)
+        read_command(Request(1, method, {"cwd": cwd}), initialized=True)
     assert caught.value.code == -32602
 
 
 @pytest.mark.parametrize("cwd", ["/", "/work", "C:\\src", "c:/src", "\\\\host\\share"])
 def test_a11_an_absolute_one_is_not(cwd: str) -> None:
-    found = command(Request(1, "session/new", {"cwd": cwd}), initialized=True)
+    found = read_command(Request(1, "session/new", {"cwd": cwd}), initialized=True)
     assert found == NewSession(cwd)
 
 
 def test_a11_a_session_can_be_named() -> None:
     params = {"cwd": "/", "_meta": {"modegate/session": "my-session"}}
-    found = command(Request(1, "session/new", params), initialized=True)
+    found = read_command(Request(1, "session/new", params), initialized=True)
     assert found == NewSession("/", SessionId("my-session"))
 
 
@@ -186,13 +186,13 @@ def test_a11_a_session_can_be_named() -> None:
 def test_a11_a_name_must_be_a_session_id(name: Any) -> None:
     params = {"cwd": "/", "_meta": {"modegate/session": name}}
     with pytest.raises(RpcError, match="no session id"):
-        command(Request(1, "session/new", params), initialized=True)
+        read_command(Request(1, "session/new", params), initialized=True)
 
 
 @pytest.mark.parametrize("method", ["session/new", "session/fork", "session/list"])
 def test_nothing_comes_before_initialize(method: str) -> None:
     with pytest.raises(RpcError) as caught:
-        command(Request(1, method, {"cwd": "/"}), initialized=False)
+        read_command(Request(1, method, {"cwd": "/"}), initialized=False)
     assert caught.value.code == -32600
 
 
@@ -210,8 +210,8 @@ NOTIFIED: dict[str, tuple[str, dict[str, Any], Command]] = {
 @pytest.mark.parametrize("case", NOTIFIED.values(), ids=NOTIFIED)
 def test_notifications(case: tuple[str, dict[str, Any], Command]) -> None:
     method, params, expected = case
-    assert command(Notification(method, params), initialized=True) == expected
-    assert command(Notification(method, params), initialized=False) == Ignore()
+    assert read_command(Notification(method, params), initialized=True) == expected
+    assert read_command(Notification(method, params), initialized=False) == Ignore()
 
 
 PLAN = Mode(ModeId("plan"), "Plan", "", "", (), aliases=("architect",))
