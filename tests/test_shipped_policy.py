@@ -10,15 +10,8 @@ import pytest
 
 from modegate.core.ids import DEFAULT_MODE, ModeId, ToolName
 from modegate.core.policy.file import parse
-from modegate.core.policy.model import (
-    EXIT_TOOL,
-    Limits,
-    Sessions,
-    ToolCall,
-    Verdict,
-    judge,
-    may_offer,
-)
+from modegate.core.policy.judge import ToolCall, Verdict, judge, may_offer
+from modegate.core.policy.model import EXIT_TOOL, Limits, Sessions
 from modegate.core.policy.schema import KEYS
 
 TEXT = (Path(__file__).parents[1] / "policies.yaml").read_text()

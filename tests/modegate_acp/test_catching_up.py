@@ -18,8 +18,7 @@ from modegate.core.ids import (
     StepId,
     ToolName,
 )
-from modegate.core.levels import Level
-from modegate.core.log.events import (
+from modegate.core.log.approval_events import (
     ApprovalAnswered,
     ApprovalAsked,
     ApprovalClosed,
@@ -27,13 +26,12 @@ from modegate.core.log.events import (
     ApprovalDetached,
     ApprovalDropped,
     ApprovalJoined,
-    Event,
-    ModeSet,
     Option,
-    Record,
 )
+from modegate.core.log.events import Event, ModeSet
 from modegate.core.log.fold import State, fold
-from modegate.core.policy.model import Mode, Policy
+from modegate.core.log.records import Record
+from modegate.core.policy.model import Level, Mode, Policy
 from modegate_acp.following.catch_up import Perspective, Snapshot, begin, catch_up
 from modegate_acp.messages.clients import Peer
 from support.acp import Json, updated

@@ -17,7 +17,8 @@ from modegate.core.ids import (
     Tenant,
     ToolName,
 )
-from modegate.core.log.events import ApprovalAsked, Entry, Option
+from modegate.core.log.approval_events import ApprovalAsked, Option
+from modegate.core.log.records import Entry
 from support.acp import AcpError, Client, Connect, kinds, socket
 from support.running import Running, policies_file, running
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from modegate.core.ids import ModeId, SessionId, SessionKey, Tenant
-from modegate.core.log.events import Entry, ModeSet, SessionOpen
+from modegate.core.log.events import ModeSet, SessionOpen
+from modegate.core.log.records import Entry
 from modegate.server.log.protocol import Seen
 from support.acp import AcpError, Connect, Json, kinds, socket, updated
 from support.running import TOKEN, Running, policies_file, running

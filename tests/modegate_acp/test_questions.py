@@ -21,8 +21,9 @@ from modegate.core.ids import (
     Tenant,
     ToolName,
 )
-from modegate.core.log.approvals import Waits
-from modegate.core.log.events import ApprovalAsked, ApprovalDetached, Entry, Option
+from modegate.core.log.approval_events import ApprovalAsked, ApprovalDetached, Option
+from modegate.core.log.records import Entry
+from modegate.core.policy.model import Waits
 from support import acp_story
 from support.acp import PATIENCE, Client, Connect, Json, is_question, kinds, socket, updated
 from support.playbook import request

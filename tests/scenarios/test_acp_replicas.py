@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI
 
-from modegate.core.log.approvals import Waits
+from modegate.core.policy.model import Waits
 from support.acp import (
     PATIENCE,
     AcpError,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import httpx
 import pytest
 
-from modegate.core.log.approvals import Waits
+from modegate.core.policy.model import Waits
 from support.backends.agents import Agent, Heard, Sdks
 from support.backends.entry import BACK_ENDS, BackEnd, Json
 from support.backends.model import NOTICE

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from modegate.core.log.approvals import Waits
+from modegate.core.policy.model import Waits
 from support.raw_upstream import RawUpstream, chunked, whole
 from support.responses import answer, call, message, response, tool
 from support.running import Running, client, running

@@ -15,7 +15,7 @@ import pytest
 from openai import AsyncOpenAI
 from openai.types.chat import ChatCompletionMessage
 
-from modegate.core.log.approvals import Waits
+from modegate.core.policy.model import Waits
 from modegate.core.step.texts import WAITS as WAITS_LINE
 from support.playbook import request
 from support.running import Running, client, policies_file, running

@@ -10,7 +10,7 @@ from typing import Any
 
 from openai import AsyncOpenAI
 
-from modegate.core.log.approvals import Waits
+from modegate.core.policy.model import Waits
 from support.acp_clients import PATIENCE
 from support.playbook import request
 from support.running import Running, policies_file, running

@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from modegate.core.policy.model import Condition, Effect, When
+from modegate.core.policy.conditions import Condition, When
+from modegate.core.policy.model import Effect
 from support import message_frames as messages
 from support import responses
 from support.playbook import (

@@ -10,8 +10,8 @@ import asyncio
 import sys
 
 from modegate.core.ids import DEFAULT_MODE, CallId, Lane, ModeId, StepId, ToolName
-from modegate.core.log.approvals import Waits
-from modegate.core.log.events import ApprovalAsked, Option
+from modegate.core.log.approval_events import ApprovalAsked, Option
+from modegate.core.policy.model import Waits
 from modegate.server.clock import SystemClock
 from modegate.server.log.folds import Folds
 from modegate.server.log.open import open_log

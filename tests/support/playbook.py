@@ -15,21 +15,18 @@ from typing import Any
 from modegate.core.dialects.chat.dialect import ChatDialect
 from modegate.core.errors import ModegateError, UpstreamFailed
 from modegate.core.ids import DEFAULT_MODE, ModeId, Seq, SessionId, StepId
-from modegate.core.log.approvals import Approval, abandoned, joinable, replaced
-from modegate.core.log.approvals import answer as person_answers
-from modegate.core.log.events import (
-    ApprovalAsked,
-    ApprovalDetached,
-    ApprovalJoined,
-    Event,
-    ModeSet,
-    Record,
-)
+from modegate.core.log.answering import answer as person_answers
+from modegate.core.log.approval_events import ApprovalAsked, ApprovalDetached, ApprovalJoined
+from modegate.core.log.approvals import Approval
+from modegate.core.log.events import Event, ModeSet
 from modegate.core.log.fold import State, fold
-from modegate.core.log.reconnect import kept
+from modegate.core.log.open_questions import joinable, kept, replaced
+from modegate.core.log.records import Record
+from modegate.core.policy.conditions import When
 from modegate.core.policy.in_force import ModesInForce, stand
 from modegate.core.policy.model import Effect as RuleEffect
-from modegate.core.policy.model import Limits, Mode, Policy, Rule, When
+from modegate.core.policy.model import Limits, Mode, Policy, Rule
+from modegate.core.policy.waiting import abandoned
 from modegate.core.step.answer.passed_bytes import Passed
 from modegate.core.step.dialect import Dialect
 from modegate.core.step.effects import (

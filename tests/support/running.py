@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from modegate.core.log.approvals import Waits
+from modegate.core.policy.model import Waits
 from modegate.server.app import create_app
 from modegate.server.compose import Composed, compose
 from modegate.server.process.serving import Server, bind, serve_with

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import modegate
 from modegate.core.ids import LOCAL, ModeId, SessionId, SessionKey
-from modegate.core.log.events import Entry, Event, ModeSet
+from modegate.core.log.events import Event, ModeSet
+from modegate.core.log.records import Entry
 from modegate.server.log.open import open_log
 from modegate.server.log.protocol import EventLog
 

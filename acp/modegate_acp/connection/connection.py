@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from modegate.core.errors import LevelNeeded, ModegateError
 from modegate.core.ids import SessionId, SessionKey, Tenant
-from modegate.core.levels import Level
 from modegate.core.policy.control import OWN_TOKEN
+from modegate.core.policy.model import Level
 from modegate.server.access import Grant
 from modegate.server.extension import Services
 from modegate_acp.connection.running_requests import CANCEL_REQUEST, RunningRequests

@@ -12,11 +12,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from modegate.core.ids import Seq, SessionId
-from modegate.core.levels import Level
 from modegate.core.log.approvals import Approval
 from modegate.core.log.fold import State
 from modegate.core.log.parents import ALONE, Held
-from modegate.core.policy.model import Policy
+from modegate.core.policy.model import Level, Policy
 from modegate_acp.following.permissions import offered
 from modegate_acp.messages.clients import Peer
 from modegate_acp.messages.jsonrpc import Message, write

@@ -12,9 +12,10 @@ from typing import Any, Protocol
 
 from modegate.core.errors import ModegateError, NotOpen
 from modegate.core.ids import Seq, SessionId, SessionKey
-from modegate.core.levels import Level, to_answer
+from modegate.core.levels import to_answer
 from modegate.core.log.fold import State
 from modegate.core.log.parents import Held
+from modegate.core.policy.model import Level
 from modegate.server.extension import Services
 from modegate.server.proxy.sessions import held_by
 from modegate_acp.following.catch_up import (

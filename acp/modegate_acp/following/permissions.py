@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from modegate.core.levels import Level, to_answer
-from modegate.core.log.events import ApprovalAsked, Option
+from modegate.core.levels import to_answer
+from modegate.core.log.approval_events import ApprovalAsked, Option
+from modegate.core.policy.model import Level
 from modegate_acp.messages.jsonrpc import Reply
 
 

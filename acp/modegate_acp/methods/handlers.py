@@ -12,11 +12,13 @@ from typing import assert_never
 from modegate import __version__
 from modegate.core.errors import SessionUnreadable
 from modegate.core.ids import DEFAULT_MODE, Seq, SessionId
-from modegate.core.levels import Level
-from modegate.core.log.events import ApprovalAnswered, Entry, Event, ModeSet, Record, SessionOpen
+from modegate.core.log.approval_events import ApprovalAnswered
+from modegate.core.log.events import Event, ModeSet, SessionOpen
 from modegate.core.log.fold import State
 from modegate.core.log.parents import Held
+from modegate.core.log.records import Entry, Record
 from modegate.core.policy.gating import TOLD, Gating
+from modegate.core.policy.model import Level
 from modegate.server.log.batch_writer import PERIOD_S
 from modegate.server.log.protocol import Listed, Seen
 from modegate.server.proxy.sessions import SessionSummary, held_by, summarize

@@ -11,9 +11,10 @@ import asyncio
 from dataclasses import dataclass
 
 from modegate.core.ids import ModeId, Seq, SessionId
-from modegate.core.levels import Level, follows, words_to_set
+from modegate.core.levels import follows, words_to_set
 from modegate.core.log.fold import State
 from modegate.core.log.parents import Held, Holder
+from modegate.core.policy.model import Level
 from modegate.server.proxy.sessions import held_by
 from modegate_acp.connection.connection import Connection
 from modegate_acp.following.permissions import Abstained

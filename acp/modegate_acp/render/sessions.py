@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from modegate.core.ids import DEFAULT_MODE, SessionId
+from modegate.core.log.approval_events import Option
 from modegate.core.log.approvals import Approval, Status
-from modegate.core.log.events import Option
 from modegate.core.log.fold import State
 from modegate.core.log.parents import ALONE, Held
 from modegate.core.policy.model import Policy

@@ -1,56 +1,14 @@
-"""Who may do what: the levels of a control token, and the level that an act of a person needs.
+"""The level that an act of a person needs.
 
-A level covers those before it. `observe` reads. `tighten` may also do what lets less through: set a mode
-where none is in force, and reject. `full` may do everything; only it loosens.
+`observe` reads. `tighten` may also do what lets less through: set a mode where none is in force, and reject.
+`full` may do everything; only it loosens.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from enum import StrEnum
-
-from modegate.core.ids import DEFAULT_MODE, LOCAL, ModeId, SessionId, Tenant
+from modegate.core.ids import DEFAULT_MODE, ModeId, SessionId
 from modegate.core.log.fold import State
-
-
-class Level(StrEnum):
-    """How much a token may do, the least first."""
-
-    OBSERVE = "observe"
-    TIGHTEN = "tighten"
-    FULL = "full"
-
-    def covers(self, needed: Level) -> bool:
-        """Return whether a token of this level may do what needs the other."""
-        order = list(Level)
-        return order.index(self) >= order.index(needed)
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """`control.tokens[]`: one token; its secret stands in the environment, never in the file."""
-
-    name: str
-    env: str
-    """The variable that holds the secret."""
-    level: Level
-    tenants: tuple[Tenant, ...] = (LOCAL,)
-
-
-@dataclass(frozen=True, slots=True)
-class AcpControl:
-    """`control.acp`: how modes are set by ACP clients."""
-
-    confirm_loosening: bool = True
-    """Ask the person at the client before a mode is left, since clients also replay modes by themselves."""
-
-
-@dataclass(frozen=True, slots=True)
-class Control:
-    """`control`: who may see and set modes, beside the holder of the process's own token."""
-
-    tokens: tuple[Token, ...] = ()
-    acp: AcpControl = field(default_factory=AcpControl)
+from modegate.core.policy.model import Level
 
 
 def to_set(state: State, wanted: ModeId, *, first: ModeId = DEFAULT_MODE) -> Level:

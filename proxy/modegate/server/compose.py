@@ -19,7 +19,7 @@ from modegate.core.dialects.responses.compact import CompactDialect
 from modegate.core.dialects.responses.dialect import ResponsesDialect
 from modegate.core.endpoints import Kind
 from modegate.core.errors import LogUnavailable
-from modegate.core.log.approvals import Waits
+from modegate.core.policy.model import Waits
 from modegate.core.policy.problems import PolicyProblems, Problem
 from modegate.scripted.upstream import ScriptedUpstream
 from modegate.server.access import Access, Sites

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from modegate.core.ids import DEFAULT_MODE, ModeId, Seq, SessionId
-from modegate.core.levels import Level, to_answer, to_set
-from modegate.core.log.events import Event, ModeSet, Record, SessionOpen
+from modegate.core.levels import to_answer, to_set
+from modegate.core.log.events import Event, ModeSet, SessionOpen
 from modegate.core.log.fold import fold_all
+from modegate.core.log.records import Record
+from modegate.core.policy.model import Level
 
 PLAN, REVIEW = ModeId("plan"), ModeId("review")
 OPEN = SessionOpen("agent/1", "/v1/x", "path")

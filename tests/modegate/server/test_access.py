@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 
 from modegate.core.ids import LOCAL, Tenant
-from modegate.core.levels import Control, Level, Token
+from modegate.core.policy.model import Control, Level, Token
 from modegate.server.access import Access, Grant, Guard, Sites, bearer, host_name
 
 TOKEN = "s3cret-token-0123456789"

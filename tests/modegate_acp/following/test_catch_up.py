@@ -18,11 +18,10 @@ from modegate.core.ids import (
     StepId,
     ToolName,
 )
-from modegate.core.levels import Level
+from modegate.core.log.approval_events import ApprovalAsked, Option
 from modegate.core.log.approvals import Approval, Status
-from modegate.core.log.events import ApprovalAsked, Option
 from modegate.core.log.fold import State
-from modegate.core.policy.model import Mode, Policy
+from modegate.core.policy.model import Level, Mode, Policy
 from modegate_acp.following.catch_up import (
     LastShown,
     Out,

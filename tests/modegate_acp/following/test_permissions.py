@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from modegate.core.ids import CallId, Lane, ModeId, StepId, ToolName
-from modegate.core.levels import Level
-from modegate.core.log.events import ApprovalAsked, Option
+from modegate.core.log.approval_events import ApprovalAsked, Option
+from modegate.core.policy.model import Level
 from modegate_acp.following.permissions import Abstained, Chosen, offered, outcome
 from modegate_acp.messages.jsonrpc import Reply
 

@@ -7,8 +7,8 @@ from typing import Literal
 import pytest
 
 from modegate.core.ids import CallId, Lane, ModeId, Seq, SessionId, StepId, ToolName
+from modegate.core.log.approval_events import ApprovalAsked, Option
 from modegate.core.log.approvals import Approval
-from modegate.core.log.events import ApprovalAsked, Option
 from modegate.core.log.fold import State
 from modegate.core.policy.gating import Gating
 from modegate.core.policy.model import Mode, Policy

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message
 from websockets.exceptions import ConnectionClosed
 
 from modegate.core.ids import LOCAL, Tenant
-from modegate.core.levels import Level
+from modegate.core.policy.model import Level
 from modegate.server.access import GRANT, Grant
 from modegate_acp.connection.connection import Caller
 from modegate_acp.endpoint import agents_base

@@ -18,7 +18,7 @@ from modegate.core.dialects.common import strict_json
 from modegate.core.dialects.responses.answer import call_consistency
 from modegate.core.dialects.responses.answer import stream as responses_stream
 from modegate.core.dialects.responses.dialect import ResponsesDialect
-from modegate.core.policy.model import ToolCall
+from modegate.core.policy.judge import ToolCall
 from modegate.core.step.answer import calls, hop
 from modegate.core.wire import sse
 from modegate.core.wire.arguments import parse_arguments

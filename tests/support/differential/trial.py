@@ -15,7 +15,8 @@ from typing import Any
 from modegate.core.ids import ToolName
 from modegate.core.policy.file import parse
 from modegate.core.policy.in_force import ModesInForce
-from modegate.core.policy.model import Policy, ToolCall, Verdict
+from modegate.core.policy.judge import ToolCall, Verdict
+from modegate.core.policy.model import Policy
 from modegate.core.wire.arguments import parse_arguments
 from support.differential.answers import TOOLS, mutated
 from support.differential.clients import Call, raw_calls

@@ -10,18 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import msgspec
-
 from modegate.core.ids import CallId, Lane, ModeId, Seq, SessionId, StepId, ToolName
+from modegate.core.log.approval_events import APPROVAL_TYPES, ApprovalEvent
 
 NO_LANE = Lane("")
 
+
 NO_TOOLS = "no_tools"
+
+
 RUNS_TEXT = "text"
 """Why the gate does not see what a lane's agent does; empty where it does."""
-
-VERSION = 1
-"""Raised when an old reader could misread a new event; readers refuse what is newer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,100 +147,6 @@ class AnswerMapped:
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
-    """One answer that a person may give."""
-
-    id: str
-    label: str
-    kind: Literal["approve", "allow_once", "reject"]
-    to: ModeId | None = None
-    """The mode that it sets, if any."""
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalAsked:
-    """`approval/asked`: a question to a person."""
-
-    id: str
-    step: StepId
-    lane: Lane
-    call: CallId
-    tool: ToolName
-    purpose: Literal["exit", "ask"]
-    text: str
-    """The plan in markdown, or the arguments of the call: written by a model, so it is data."""
-    options: tuple[Option, ...]
-    expires: int
-    """Milliseconds since the epoch."""
-    place: str = ""
-    """Where the agent's history ended: a new message of its user behind it closes the question."""
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalDelivered:
-    """`approval/delivered`: a client shows the question to its person."""
-
-    id: str
-    via: str
-    """What kind of client, for people."""
-    client: str = ""
-    """Which one; empty in logs of before 0.2, where `via` stands for it."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClientLeft:
-    """`client/left`: a client no longer shows a question, and it was not answered there."""
-
-    id: str
-    client: str
-    why: Literal["dismissed", "gone"]
-    """`dismissed` by its person, or the client is gone, or cannot show it."""
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalDetached:
-    """`approval/detached`: the step went on without an answer; it can still be given."""
-
-    id: str
-    why: Literal["nobody", "timeout", "shutdown"]
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalJoined:
-    """`approval/joined`: another step asks the same, and waits for the answer too."""
-
-    id: str
-    step: StepId
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalDropped:
-    """`approval/dropped`: a step no longer waits, as its client has gone; others may, or come back."""
-
-    id: str
-    step: StepId
-    until: int
-    """Milliseconds since the epoch: the question is over then, unless a step waits for it again."""
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalAnswered:
-    """`approval/answered`: a person's answer; the first in the log wins."""
-
-    id: str
-    option: str
-    comment: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalClosed:
-    """`approval/closed`: the question is no longer one."""
-
-    id: str
-    why: Literal["expired", "superseded", "abandoned"]
-
-
-@dataclass(frozen=True, slots=True)
 class NoticeGiven:
     """`notice/given`: one sentence that tells the model of a mode change made by a person."""
 
@@ -285,18 +190,12 @@ Event = (
     | CallJudged
     | TurnWithheld
     | AnswerMapped
-    | ApprovalAsked
-    | ApprovalDelivered
-    | ClientLeft
-    | ApprovalDetached
-    | ApprovalJoined
-    | ApprovalDropped
-    | ApprovalAnswered
-    | ApprovalClosed
+    | ApprovalEvent
     | NoticeGiven
     | HistoryRefused
     | Unknown
 )
+
 
 TYPES: dict[str, type[Any]] = {
     "session/open": SessionOpen,
@@ -306,80 +205,7 @@ TYPES: dict[str, type[Any]] = {
     "call/judged": CallJudged,
     "turn/withheld": TurnWithheld,
     "answer/mapped": AnswerMapped,
-    "approval/asked": ApprovalAsked,
-    "approval/delivered": ApprovalDelivered,
-    "client/left": ClientLeft,
-    "approval/detached": ApprovalDetached,
-    "approval/joined": ApprovalJoined,
-    "approval/dropped": ApprovalDropped,
-    "approval/answered": ApprovalAnswered,
-    "approval/closed": ApprovalClosed,
+    **APPROVAL_TYPES,
     "notice/given": NoticeGiven,
     "history/refused": HistoryRefused,
 }
-NAMES: dict[type[Any], str] = {cls: name for name, cls in TYPES.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """An event ready to be appended: when, by whom, what."""
-
-    at: int
-    by: str
-    """`agent`, `policy`, `gate`, or `person:` and the way it came (`person:cli`, `person:control`)."""
-    event: Event
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """An event as the log holds it."""
-
-    seq: Seq
-    at: int
-    by: str
-    event: Event
-
-
-class _Envelope(msgspec.Struct):
-    v: int
-    type: str
-    at: int
-    by: str
-    data: msgspec.Raw
-
-
-_decode_envelope = msgspec.json.Decoder(_Envelope).decode
-
-
-def encode(entry: Entry) -> bytes:
-    """Return the envelope that a store keeps."""
-    name = NAMES[type(entry.event)]
-    return msgspec.json.encode(
-        {"v": VERSION, "type": name, "at": entry.at, "by": entry.by, "data": entry.event}
-    )
-
-
-def decode(seq: Seq, envelope: bytes) -> Record:
-    """Read a stored envelope; what cannot be understood becomes `Unknown`."""
-    try:
-        head = _decode_envelope(envelope)
-    except msgspec.MsgspecError:
-        return Record(seq, 0, "", Unknown("", VERSION + 1))
-    event: Event = Unknown(head.type, head.v)
-    cls = TYPES.get(head.type)
-    if cls is not None and head.v <= VERSION:
-        try:
-            event = msgspec.json.decode(head.data, type=cls)
-        except msgspec.MsgspecError:
-            event = Unknown(head.type, VERSION + 1)
-    return Record(seq, head.at, head.by, event)
-
-
-def to_json(record: Record) -> dict[str, Any]:
-    """Return the form that people and the control API see: `{seq, type, at, by, data}`."""
-    event = record.event
-    if isinstance(event, Unknown):
-        name, data = event.type, {}
-    else:
-        name, data = NAMES[type(event)], msgspec.to_builtins(event)
-    return {"seq": record.seq, "type": name, "at": record.at, "by": record.by, "data": data}

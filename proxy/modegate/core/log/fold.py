@@ -14,9 +14,7 @@ import msgspec
 
 from modegate.core.ids import DEFAULT_MODE, Lane, ModeId, Seq, StepId, ToolName
 from modegate.core.log import approvals
-from modegate.core.log.events import (
-    VERSION,
-    AnswerMapped,
+from modegate.core.log.approval_events import (
     ApprovalAnswered,
     ApprovalAsked,
     ApprovalClosed,
@@ -24,19 +22,22 @@ from modegate.core.log.events import (
     ApprovalDetached,
     ApprovalDropped,
     ApprovalJoined,
-    CallJudged,
     ClientLeft,
+)
+from modegate.core.log.events import (
+    AnswerMapped,
+    CallJudged,
     Event,
     HistoryRefused,
     ModeSet,
     NoticeGiven,
-    Record,
     RequestHeader,
     RequestHeaderDelta,
     SessionOpen,
     TurnWithheld,
     Unknown,
 )
+from modegate.core.log.records import VERSION, Record
 
 MAX_LANES = 256
 """Lanes kept; a session with more has its oldest forgotten, whose next step writes a header anew."""

@@ -6,8 +6,8 @@ import re
 
 from modegate.core.errors import UnknownTenant
 from modegate.core.ids import LOCAL, Tenant, parse_tenant
-from modegate.core.levels import AcpControl, Control, Level, Token
 from modegate.core.policy.document import YamlValue
+from modegate.core.policy.model import AcpControl, Control, Level, Token
 from modegate.core.policy.schema import KEYS, choice
 
 OWN_TOKEN = "control"  # noqa: S105 -- a name, not a secret

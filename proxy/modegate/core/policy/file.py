@@ -15,18 +15,20 @@ from typing import Any, Literal, cast
 import msgspec
 
 from modegate.core.ids import DEFAULT_MODE, ModeId
-from modegate.core.levels import Control
-from modegate.core.log.approvals import EXPIRES_MS, WAITS, Waits
 from modegate.core.policy.control import known_tenant, read_control
 from modegate.core.policy.document import YamlValue, read_document
 from modegate.core.policy.model import (
     EXIT_TOOL,
+    EXPIRES_MS,
+    WAITS,
+    Control,
     Exit,
     ExitOption,
     Limits,
     Mode,
     Policy,
     Sessions,
+    Waits,
 )
 from modegate.core.policy.problems import PolicyProblems
 from modegate.core.policy.rules import read_tools

@@ -13,8 +13,9 @@ from typing import Literal
 from modegate.core.errors import BadSession, ModeGone, SessionUnreadable
 from modegate.core.ids import DEFAULT_MODE, ModeId, Seq, SessionId, ToolName
 from modegate.core.log.fold import State
-from modegate.core.policy import model as rules
-from modegate.core.policy.model import Effect, Judgement, Mode, Policy, ToolCall, Verdict
+from modegate.core.policy import judge as rules
+from modegate.core.policy.judge import Judgement, ToolCall, Verdict
+from modegate.core.policy.model import Effect, Mode, Policy
 
 MAX_CHAIN = 8
 """Sessions in a chain of parents; agents measured nest five deep."""

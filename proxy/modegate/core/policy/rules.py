@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from modegate.core.policy.conditions import Condition, When
 from modegate.core.policy.document import YamlValue
-from modegate.core.policy.model import EXIT_TOOL, Condition, Effect, Rule, When
+from modegate.core.policy.model import EXIT_TOOL, Effect, Rule
 from modegate.core.policy.schema import KEYS
 
 _ENTRY = KEYS["modes.*.tools[]"]

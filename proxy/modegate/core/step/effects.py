@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from modegate.core.ids import Seq
-from modegate.core.log.events import ApprovalAsked, Event
+from modegate.core.log.approval_events import ApprovalAsked
+from modegate.core.log.events import Event
 from modegate.core.step.request.request_form import Manner
 
 Headers = list[tuple[bytes, bytes]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from modegate.core.ids import CallId, Lane, StepId, ToolName
-from modegate.core.log.events import ApprovalAsked, Option
+from modegate.core.log.approval_events import ApprovalAsked, Option
 from modegate.core.policy.in_force import ModesInForce
 from modegate.core.policy.model import Exit
 from modegate.core.step.answer.calls import Gathered

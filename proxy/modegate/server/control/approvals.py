@@ -15,9 +15,11 @@ from starlette.routing import Route
 
 from modegate.core.errors import BadRequest, ModegateError, NotOpen
 from modegate.core.ids import ModeId, SessionKey, Tenant
-from modegate.core.levels import Level, to_answer
-from modegate.core.log.approvals import MAX_COMMENT, Approval
-from modegate.core.log.events import Option
+from modegate.core.levels import to_answer
+from modegate.core.log.answering import MAX_COMMENT
+from modegate.core.log.approval_events import Option
+from modegate.core.log.approvals import Approval
+from modegate.core.policy.model import Level
 from modegate.server.access import problem
 from modegate.server.clock import Clock
 from modegate.server.control.follow import Follower

@@ -9,8 +9,8 @@ from starlette.requests import Request
 
 from modegate.core.errors import LevelNeeded, ModegateError, TooLarge, UnknownMode
 from modegate.core.ids import LOCAL, Tenant, parse_tenant
-from modegate.core.levels import Level
 from modegate.core.policy.control import OWN_TOKEN
+from modegate.core.policy.model import Level
 from modegate.server.access import GRANT, Grant
 
 MAX_BODY = 64 * 1024

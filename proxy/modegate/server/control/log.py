@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from modegate.core.errors import LogUnavailable
-from modegate.core.levels import Level
+from modegate.core.policy.model import Level
 from modegate.server.control.http import need, person_of
 from modegate.server.log.protocol import EventLog
 

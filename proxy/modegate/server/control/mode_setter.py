@@ -8,9 +8,9 @@ from typing import Protocol
 
 from modegate.core.errors import UnknownMode
 from modegate.core.ids import DEFAULT_MODE, ModeId, SessionId, SessionKey
-from modegate.core.levels import Level, follows, to_set
+from modegate.core.levels import follows, to_set
 from modegate.core.log.fold import State
-from modegate.core.policy.model import Policy
+from modegate.core.policy.model import Level, Policy
 
 Allow = Callable[[Level, State], None]
 """Takes the level that the change needs, and the state that it would follow; raises if it must not be."""

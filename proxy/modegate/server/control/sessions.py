@@ -17,12 +17,12 @@ from starlette.routing import Route, Router
 
 from modegate.core.errors import BadRequest, ModegateError
 from modegate.core.ids import ModeId, Seq, SessionKey, parse_session_id
-from modegate.core.levels import Level, words_to_set
-from modegate.core.log.events import Record, to_json
+from modegate.core.levels import words_to_set
 from modegate.core.log.fold import State
 from modegate.core.log.parents import Held
+from modegate.core.log.records import Record, to_json
 from modegate.core.policy.gating import left_out
-from modegate.core.policy.model import Policy
+from modegate.core.policy.model import Level, Policy
 from modegate.core.policy.problems import Problem
 from modegate.server.access import Access, problem
 from modegate.server.clock import Clock

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from modegate.core.errors import ModegateError
 from modegate.core.ids import SessionKey
-from modegate.core.log.events import Entry
+from modegate.core.log.records import Entry
 from modegate.server.clock import Clock
 from modegate.server.log.folds import Folds
 from modegate.server.log.protocol import Seen

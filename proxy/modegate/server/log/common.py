@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from modegate.core.errors import BadRequest, LogUnavailable, SessionUnreadable
 from modegate.core.identify.session import DERIVED_PREFIX
 from modegate.core.ids import Seq, SessionId, SessionKey
-from modegate.core.log.events import Entry, ModeSet, Record, SessionOpen
+from modegate.core.log.events import ModeSet, SessionOpen
+from modegate.core.log.records import Entry, Record
 
 FEED_CAP = 100_000
 """Entries of the feed that are kept; a process that is further behind folds its sessions anew."""

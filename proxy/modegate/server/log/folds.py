@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from modegate.core.errors import Conflict, LogUnavailable, SessionUnreadable
 from modegate.core.ids import DEFAULT_MODE, ModeId, Seq, SessionKey
 from modegate.core.levels import follows
-from modegate.core.log.events import Entry, ModeSet, Record
+from modegate.core.log.events import ModeSet
 from modegate.core.log.fold import State, dump_state, fold, fold_all, load_state
+from modegate.core.log.records import Entry, Record
 from modegate.server.clock import Clock
 from modegate.server.log.protocol import EventLog
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from modegate.core.ids import Seq, SessionKey, Tenant
-from modegate.core.log.events import Entry, Record
+from modegate.core.log.records import Entry, Record
 
 
 @dataclass(frozen=True, slots=True)

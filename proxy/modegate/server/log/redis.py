@@ -20,7 +20,9 @@ from redis.exceptions import OutOfMemoryError, RedisError
 
 from modegate.core.errors import Conflict
 from modegate.core.ids import Seq, SessionId, SessionKey, Tenant
-from modegate.core.log.events import ApprovalAsked, Entry, Record, SessionOpen, decode, encode
+from modegate.core.log.approval_events import ApprovalAsked
+from modegate.core.log.events import SessionOpen
+from modegate.core.log.records import Entry, Record, decode, encode
 from modegate.server.log.common import (
     ANYBODYS,
     DERIVED,

@@ -18,8 +18,10 @@ from typing import Any, TypeVar
 
 from modegate.core.errors import AnotherLog, Conflict
 from modegate.core.ids import Seq, SessionId, SessionKey, Tenant
-from modegate.core.log.events import ApprovalAsked, Entry, Record, SessionOpen, decode, encode
+from modegate.core.log.approval_events import ApprovalAsked
+from modegate.core.log.events import SessionOpen
 from modegate.core.log.fold import CHECKPOINT_VERSION
+from modegate.core.log.records import Entry, Record, decode, encode
 from modegate.server.clock import Clock
 from modegate.server.log import sqlite_schema as schema
 from modegate.server.log.common import (

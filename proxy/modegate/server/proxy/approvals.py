@@ -16,18 +16,20 @@ from typing import Any, TypeVar
 
 from modegate.core.errors import Conflict, LogUnavailable, ModegateError, NotOpen, SessionUnreadable
 from modegate.core.ids import ModeId, Seq, SessionKey, StepId, Tenant
+from modegate.core.log import answering, open_questions
 from modegate.core.log import approvals as core
-from modegate.core.log import reconnect
-from modegate.core.log.approvals import WAITS, Approval, Status, Waits
-from modegate.core.log.events import (
+from modegate.core.log.approval_events import (
     ApprovalAsked,
     ApprovalClosed,
     ApprovalDetached,
     ApprovalJoined,
-    Entry,
-    Event,
 )
+from modegate.core.log.approvals import Approval, Status
+from modegate.core.log.events import Event
 from modegate.core.log.fold import State
+from modegate.core.log.records import Entry
+from modegate.core.policy import waiting
+from modegate.core.policy.model import WAITS, Waits
 from modegate.server.clock import Clock
 from modegate.server.log.folds import Folds
 from modegate.server.log.protocol import EventLog
@@ -115,11 +117,11 @@ class Approvals:
         """
 
         def decide(state: State) -> Sequence[Event]:
-            joins = core.joinable(state.approvals, asked, self._clock.now_ms())
+            joins = open_questions.joinable(state.approvals, asked, self._clock.now_ms())
             if joins is not None:
                 return [ApprovalJoined(joins, asked.step)]
             stale = mode_seq is not None and state.mode_seq != mode_seq
-            return () if stale else [*core.replaced(state.approvals, asked), asked]
+            return () if stale else [*open_questions.replaced(state.approvals, asked), asked]
 
         state, events = await _to_its_end(self._append(key, "gate", decide))
         match events:
@@ -173,7 +175,7 @@ class Approvals:
     def _over(self, approval: Approval, wait: _Wait) -> ApprovalClosed | ApprovalDetached | None:
         if self._clock.now_ms() >= approval.ends:
             return ApprovalClosed(approval.asked.id, "expired")
-        why = core.due(
+        why = waiting.due(
             approval,
             *wait.waited,
             streamed=wait.streamed,
@@ -192,7 +194,7 @@ class Approvals:
             if one is None or not one.waited_for:
                 return ()
             alone = not set(one.waiting) - {step} or isinstance(over, ApprovalClosed)
-            return [over] if alone else reconnect.dropped({over.id: one}, step, (), one.ends)
+            return [over] if alone else open_questions.dropped({over.id: one}, step, (), one.ends)
 
         state, _ = await self._append(key, "gate", decide)
         known = state.approvals.get(over.id)
@@ -200,7 +202,7 @@ class Approvals:
 
     async def _pause(self, known: Approval, wait: _Wait, woken: asyncio.Event) -> None:
         """Wait for news, but not for longer than until something is due."""
-        due = core.next_due(known, *wait.waited, streamed=wait.streamed, waits=self._waits())
+        due = waiting.next_due(known, *wait.waited, streamed=wait.streamed, waits=self._waits())
         expires = (known.ends - self._clock.now_ms()) / 1000
         with suppress(TimeoutError):
             async with asyncio.timeout(min(self._look_s, due, expires)):
@@ -216,7 +218,7 @@ class Approvals:
         until = self._clock.now_ms() + int(1000 * self._waits().back)
 
         def decide(state: State) -> Sequence[Event]:
-            return reconnect.dropped(state.approvals, step, kept, until)
+            return open_questions.dropped(state.approvals, step, kept, until)
 
         _, events = await self._append(key, "gate", decide)
         if events:
@@ -229,7 +231,7 @@ class Approvals:
 
         def decide(state: State) -> Sequence[Event]:
             until = now + int(1000 * self._waits().longest)
-            return reconnect.kept(state.approvals, step, ids, now, until)
+            return open_questions.kept(state.approvals, step, ids, now, until)
 
         await _to_its_end(self._append(key, "gate", decide))
 
@@ -250,17 +252,17 @@ class Approvals:
                 del self._away[key]
                 with suppress(ModegateError):
                     state, _ = await self._append(key, "gate", self._not_back)
-                    if (later := reconnect.next_over(state.approvals, now)) is not None:
+                    if (later := open_questions.next_over(state.approvals, now)) is not None:
                         self._away[key] = later
 
     def _not_back(self, state: State) -> Sequence[Event]:
-        return reconnect.over(state.approvals, self._clock.now_ms())
+        return open_questions.over(state.approvals, self._clock.now_ms())
 
     async def moved_on(self, key: SessionKey, ids: Collection[str]) -> None:
         """Close those of some questions that nobody waits for: the agent's user has said something else."""
 
         def decide(state: State) -> Sequence[Event]:
-            return core.abandoned(state.approvals, ids, self._clock.now_ms(), self._waits())
+            return waiting.abandoned(state.approvals, ids, self._clock.now_ms(), self._waits())
 
         await self._append(key, "gate", decide)
 
@@ -284,7 +286,7 @@ class Approvals:
 
         def decide(state: State) -> Sequence[Event]:
             now = self._clock.now_ms()
-            return core.answer(
+            return answering.answer(
                 state.approvals, approval_id, option, comment=comment, now_ms=now, modes=modes
             )
 
@@ -306,7 +308,7 @@ class Approvals:
         """
 
         def decide(state: State) -> Sequence[Event]:
-            return core.delivered(state.approvals, approval_id, via, client)
+            return answering.delivered(state.approvals, approval_id, via, client)
 
         state, events = await self._append(key, "gate", decide)
         found = state.approvals[approval_id]
@@ -327,7 +329,7 @@ class Approvals:
         """
 
         def decide(state: State) -> Sequence[Event]:
-            return core.left(state.approvals, approval_id, client, reject=reject)
+            return answering.left(state.approvals, approval_id, client, reject=reject)
 
         await self._append(key, by, decide)
 

@@ -13,9 +13,11 @@ from starlette.types import Send
 
 from modegate.core.errors import ModegateError, UpstreamFailed
 from modegate.core.ids import SessionKey, StepId
-from modegate.core.log.approvals import EXPIRES_MS, Approval, Status
-from modegate.core.log.events import CallJudged, Entry, Event
+from modegate.core.log.approvals import Approval, Status
+from modegate.core.log.events import CallJudged, Event
+from modegate.core.log.records import Entry
 from modegate.core.policy.in_force import ModesInForce
+from modegate.core.policy.model import EXPIRES_MS
 from modegate.core.step.answer.stream_detection import is_stream
 from modegate.core.step.effects import (
     Abandon,

@@ -12,11 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modegate.core.ids import CallId, Lane, ModeId, Seq, SessionId, StepId, ToolName
-from modegate.core.log.events import (
-    NAMES,
-    TYPES,
-    VERSION,
-    AnswerMapped,
+from modegate.core.log.approval_events import (
     ApprovalAnswered,
     ApprovalAsked,
     ApprovalClosed,
@@ -24,15 +20,17 @@ from modegate.core.log.events import (
     ApprovalDetached,
     ApprovalDropped,
     ApprovalJoined,
-    CallJudged,
     ClientLeft,
-    Entry,
+    Option,
+)
+from modegate.core.log.events import (
+    TYPES,
+    AnswerMapped,
+    CallJudged,
     Event,
     HistoryRefused,
     ModeSet,
     NoticeGiven,
-    Option,
-    Record,
     RequestHeader,
     RequestHeaderDelta,
     Segment,
@@ -40,10 +38,8 @@ from modegate.core.log.events import (
     TurnWithheld,
     Unknown,
     WithheldHop,
-    decode,
-    encode,
-    to_json,
 )
+from modegate.core.log.records import NAMES, VERSION, Entry, Record, decode, encode, to_json
 
 EXAMPLES: dict[str, tuple[Event, dict[str, Any]]] = {
     "session/open": (

@@ -19,12 +19,10 @@ from modegate.core.ids import (
     ToolName,
 )
 from modegate.core.log.events import (
-    VERSION,
     AnswerMapped,
     CallJudged,
     Event,
     ModeSet,
-    Record,
     RequestHeader,
     RequestHeaderDelta,
     SessionOpen,
@@ -44,6 +42,7 @@ from modegate.core.log.fold import (
     fold_all,
     load_state,
 )
+from modegate.core.log.records import VERSION, Record
 
 PLAN = ModeId("plan")
 REVIEW = ModeId("review")

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modegate.core.ids import LOCAL
-from modegate.core.log.approvals import Waits
+from modegate.core.policy.conditions import Condition, When
 from modegate.core.policy.file import parse
 from modegate.core.policy.model import (
-    Condition,
     Effect,
     Exit,
     ExitOption,
@@ -21,7 +20,7 @@ from modegate.core.policy.model import (
     Policy,
     Rule,
     Sessions,
-    When,
+    Waits,
 )
 from modegate.core.policy.problems import PolicyProblems
 from modegate.core.policy.schema import KEYS

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from modegate.core.errors import BadSession, ModeGone, SessionUnreadable
 from modegate.core.ids import DEFAULT_MODE, ModeId, Seq, SessionId, ToolName
 from modegate.core.log.fold import State
+from modegate.core.policy.conditions import Condition, When
 from modegate.core.policy.in_force import (
     DAY_MS,
     MAX_CHAIN,
@@ -20,17 +21,8 @@ from modegate.core.policy.in_force import (
     stand,
     tightest,
 )
-from modegate.core.policy.model import (
-    Condition,
-    Effect,
-    Mode,
-    Policy,
-    Rule,
-    ToolCall,
-    Verdict,
-    When,
-    judge,
-)
+from modegate.core.policy.judge import ToolCall, Verdict, judge
+from modegate.core.policy.model import Effect, Mode, Policy, Rule
 
 ALLOW, ASK, DENY = Effect.ALLOW, Effect.ASK, Effect.DENY
 

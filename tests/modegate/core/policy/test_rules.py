@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from modegate.core.policy.conditions import Condition, When
 from modegate.core.policy.document import read_document
-from modegate.core.policy.model import Condition, Effect, Rule, When
+from modegate.core.policy.model import Effect, Rule
 from modegate.core.policy.rules import Tools, read_tools
 
 

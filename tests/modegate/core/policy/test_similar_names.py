@@ -7,7 +7,9 @@ import json
 import pytest
 
 from modegate.core.ids import ToolName
-from modegate.core.policy.model import Effect, Rule, ToolCall, Verdict, When, judge, may_offer
+from modegate.core.policy.conditions import When
+from modegate.core.policy.judge import ToolCall, Verdict, judge, may_offer
+from modegate.core.policy.model import Effect, Rule
 from modegate.core.policy.similar_names import folded, misses, near
 from modegate.scripted.model import ScriptedCall, Turn
 from support.playbook import mode, policy, rule

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from modegate.core.policy.model import Condition, Effect, Limits, When
+from modegate.core.policy.conditions import Condition, When
+from modegate.core.policy.model import Effect, Limits
 from support.clients import CLIENTS
 from support.playbook import (
     DONE,

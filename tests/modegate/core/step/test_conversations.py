@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modegate.core.ids import DEFAULT_MODE
-from modegate.core.log.events import ApprovalAsked
+from modegate.core.log.approval_events import ApprovalAsked
 from modegate.core.policy.model import Effect, Exit, ExitOption
 from modegate.scripted.model import ScriptedCall, Turn
 from support.playbook import cut_at, mode, policy, rule

@@ -11,9 +11,11 @@ import pytest
 from modegate.core.dialects.chat.dialect import ChatDialect
 from modegate.core.errors import LogUnavailable, ModegateError
 from modegate.core.ids import ModeId, StepId
-from modegate.core.log.events import ApprovalAsked, CallJudged, ModeSet, RequestHeader, TurnWithheld
-from modegate.core.policy.model import Condition, Exit, ExitOption, Limits, When
+from modegate.core.log.approval_events import ApprovalAsked
+from modegate.core.log.events import CallJudged, ModeSet, RequestHeader, TurnWithheld
+from modegate.core.policy.conditions import Condition, When
 from modegate.core.policy.model import Effect as RuleEffect
+from modegate.core.policy.model import Exit, ExitOption, Limits
 from modegate.core.step.effects import Append, CallUpstream, Counted, Finish, SendBytes, SendHead
 from modegate.core.step.exchange import Exchange, StepRequest
 from support.playbook import (

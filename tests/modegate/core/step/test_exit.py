@@ -10,17 +10,15 @@ from typing import Any
 import pytest
 
 from modegate.core.ids import ModeId
-from modegate.core.log.approvals import Status
-from modegate.core.log.events import (
+from modegate.core.log.approval_events import (
     ApprovalAnswered,
     ApprovalAsked,
     ApprovalClosed,
     ApprovalDelivered,
     ApprovalDetached,
-    CallJudged,
-    ModeSet,
-    NoticeGiven,
 )
+from modegate.core.log.approvals import Status
+from modegate.core.log.events import CallJudged, ModeSet, NoticeGiven
 from modegate.core.policy.model import Effect, Exit, ExitOption, Policy
 from modegate.core.step.exit_tool import MAX_PLAN
 from support.playbook import (

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from modegate.core.ids import Lane, ModeId, Seq, SessionId, StepId
-from modegate.core.log.events import ModeSet, Option, Record
+from modegate.core.log.approval_events import Option
+from modegate.core.log.events import ModeSet
 from modegate.core.log.fold import State, fold
+from modegate.core.log.records import Record
 from modegate.core.policy.in_force import combine, stand
 from modegate.core.policy.model import Exit, ExitOption
 from modegate.core.step import exit_tool

@@ -10,8 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from modegate.core.ids import ToolName
-from modegate.core.policy import model as rules
-from modegate.core.policy.model import Condition, Effect, Limits, ToolCall, Verdict, When
+from modegate.core.policy import judge as rules
+from modegate.core.policy.conditions import Condition, When
+from modegate.core.policy.judge import ToolCall, Verdict
+from modegate.core.policy.model import Effect, Limits
 from modegate.core.wire.arguments import parse_arguments
 from support.clients import CLIENTS
 from support.playbook import (

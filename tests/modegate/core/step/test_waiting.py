@@ -10,15 +10,10 @@ from typing import Any
 import pytest
 
 from modegate.core.ids import ModeId
-from modegate.core.log.events import (
-    ApprovalAnswered,
-    ApprovalAsked,
-    ApprovalClosed,
-    CallJudged,
-    Event,
-    ModeSet,
-)
-from modegate.core.policy.model import Condition, Effect, Exit, ExitOption, Limits, When
+from modegate.core.log.approval_events import ApprovalAnswered, ApprovalAsked, ApprovalClosed
+from modegate.core.log.events import CallJudged, Event, ModeSet
+from modegate.core.policy.conditions import Condition, When
+from modegate.core.policy.model import Effect, Exit, ExitOption, Limits
 from support.playbook import (
     DONE,
     Got,

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from modegate.core.ids import LOCAL, ModeId, SessionKey, Tenant
-from modegate.core.log.approvals import Status
-from modegate.core.log.events import (
-    NAMES,
+from modegate.core.log.approval_events import (
     ApprovalAnswered,
     ApprovalClosed,
     ApprovalDelivered,
     ApprovalDetached,
     ApprovalDropped,
-    ModeSet,
 )
+from modegate.core.log.approvals import Status
+from modegate.core.log.events import ModeSet
+from modegate.core.log.records import NAMES
 from modegate.server.clock import SystemClock
 from modegate.server.control.follow import Follower
 from modegate.server.log.folds import Folds

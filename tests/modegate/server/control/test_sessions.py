@@ -14,7 +14,8 @@ import pytest
 
 from modegate.core.errors import LogUnavailable
 from modegate.core.ids import SessionId, SessionKey, Tenant
-from modegate.core.log.events import Entry, SessionOpen
+from modegate.core.log.events import SessionOpen
+from modegate.core.log.records import Entry
 from modegate.server.log.protocol import Seen
 from support.running import TOKEN, Running, client, policies_file, running
 

@@ -11,7 +11,7 @@ import pytest
 
 from modegate.core.errors import LogUnavailable
 from modegate.core.ids import LOCAL, Seq, SessionKey
-from modegate.core.log.events import Entry
+from modegate.core.log.records import Entry
 from modegate.server.clock import SystemClock
 from modegate.server.log import batch_writer as module
 from modegate.server.log.batch_writer import BATCH, MAX_WAITING, TOUCH_EVERY_S, BatchWriter

@@ -14,8 +14,9 @@ from redis.asyncio import Redis
 
 from modegate.core.errors import AnotherLog, Conflict, LogUnavailable, SessionUnreadable
 from modegate.core.ids import CallId, Lane, ModeId, Seq, SessionId, SessionKey, StepId, ToolName
-from modegate.core.log.events import CallJudged, Entry, ModeSet, Record, RequestHeader, SessionOpen
+from modegate.core.log.events import CallJudged, ModeSet, RequestHeader, SessionOpen
 from modegate.core.log.fold import State, fold_all
+from modegate.core.log.records import Entry, Record
 from modegate.server.clock import SystemClock
 from modegate.server.log.folds import CHECKPOINT_EVERY, Folds
 from modegate.server.log.open import open_log

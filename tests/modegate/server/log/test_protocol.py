@@ -19,7 +19,9 @@ from modegate.core.ids import (
     Tenant,
     ToolName,
 )
-from modegate.core.log.events import ApprovalAsked, Entry, ModeSet, Record, SessionOpen
+from modegate.core.log.approval_events import ApprovalAsked
+from modegate.core.log.events import ModeSet, SessionOpen
+from modegate.core.log.records import Entry, Record
 from modegate.server.log.common import KEEP_QUESTIONS_MS
 from modegate.server.log.open import open_log
 from modegate.server.log.protocol import EventLog, Question, Seen

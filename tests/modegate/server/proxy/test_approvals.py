@@ -33,18 +33,19 @@ from modegate.core.ids import (
     Tenant,
     ToolName,
 )
-from modegate.core.log.approvals import Approval, Status, Waits, opened
-from modegate.core.log.events import (
-    NAMES,
+from modegate.core.log.approval_events import (
     ApprovalAnswered,
     ApprovalAsked,
     ApprovalClosed,
     ApprovalDelivered,
     ApprovalDetached,
-    ModeSet,
     Option,
 )
+from modegate.core.log.approvals import Approval, Status, opened
+from modegate.core.log.events import ModeSet
 from modegate.core.log.fold import State, fold_all
+from modegate.core.log.records import NAMES
+from modegate.core.policy.model import Waits
 from modegate.server.clock import SystemClock
 from modegate.server.log.folds import Folds
 from modegate.server.log.protocol import EventLog

@@ -19,10 +19,9 @@ import pytest
 from modegate.core.errors import Conflict, LogUnavailable, SessionUnreadable
 from modegate.core.identify.session import Identified
 from modegate.core.ids import ModeId, Seq, SessionId, SessionKey
-from modegate.core.levels import Level
 from modegate.core.log.events import SessionOpen
 from modegate.core.policy.in_force import ModesInForce
-from modegate.core.policy.model import Mode, Policy
+from modegate.core.policy.model import Level, Mode, Policy
 from modegate.core.policy.model import Sessions as Rules
 from modegate.server.clock import SystemClock
 from modegate.server.control.mode_setter import ModeSetter

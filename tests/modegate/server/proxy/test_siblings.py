@@ -6,7 +6,7 @@ import pytest
 
 from modegate.core.errors import SessionUnreadable
 from modegate.core.ids import LOCAL, ModeId, SessionKey
-from modegate.core.log import events
+from modegate.core.log import records
 from modegate.core.log.events import SessionOpen
 from modegate.core.policy.model import Mode, Policy
 from modegate.server.clock import SystemClock
@@ -94,7 +94,7 @@ async def test_h1_a_sibling_whose_mode_nobody_knows(
     folds, kin = kin_of(store)
     assert await start(folds, kin) == "default"
     with monkeypatch.context() as newer:
-        newer.setattr(events, "VERSION", events.VERSION + 1)
+        newer.setattr(records, "VERSION", records.VERSION + 1)
         await log.append(key_of("d-1"), [mode_set("plan", at=now)])
     for _ in range(2):
         with pytest.raises(SessionUnreadable, match="d-1"):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from modegate.core.ids import ToolName
-from modegate.core.policy.model import ToolCall
+from modegate.core.policy.judge import ToolCall
 from modegate.core.wire.arguments import HALF, has_half, paired, parse_arguments, tangled, trouble
 
 

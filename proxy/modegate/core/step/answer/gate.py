@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from modegate.core.ids import DEFAULT_MODE, CallId, Seq, StepId, ToolName
 from modegate.core.log.events import CallJudged
 from modegate.core.policy.in_force import STRICTNESS, ModeInForce, ModesInForce
-from modegate.core.policy.model import EXIT_TOOL, Exit, Judgement, ToolCall, Verdict
+from modegate.core.policy.judge import Judgement, ToolCall, Verdict
+from modegate.core.policy.model import EXIT_TOOL, Exit
 from modegate.core.policy.similar_names import near
 from modegate.core.step import exit_tool, texts
 from modegate.core.step.answer.calls import SHORT_ID, Gathered, arguments_hash, digest, other_id

@@ -10,9 +10,8 @@ from typing import Any, Literal
 from modegate.core.errors import BadRequest
 from modegate.core.identify.session import lane
 from modegate.core.ids import Lane, Seq, StepId, ToolName
-from modegate.core.log.approvals import moved_on
 from modegate.core.log.events import AnswerMapped, HistoryRefused, NoticeGiven, TurnWithheld
-from modegate.core.log.reconnect import away, returned
+from modegate.core.log.open_questions import away, moved_on, returned
 from modegate.core.policy.in_force import ModesInForce
 from modegate.core.policy.model import EXIT_TOOL
 from modegate.core.step import stored_answers

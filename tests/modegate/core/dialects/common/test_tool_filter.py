@@ -9,7 +9,8 @@ import pytest
 
 from modegate.core.dialects.common.body import Body
 from modegate.core.dialects.common.tool_filter import exit_edit, keep_edits, may_stay, names_of
-from modegate.core.policy.model import Condition, Effect, Rule, When
+from modegate.core.policy.conditions import Condition, When
+from modegate.core.policy.model import Effect, Rule
 from modegate.core.wire.json_spans import apply
 from support.playbook import Session, mode, policy
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from modegate.core.policy.model import Condition, When
+from modegate.core.policy.conditions import Condition, When
 from support.message_frames import (
     CLIENTS,
     SECRET,

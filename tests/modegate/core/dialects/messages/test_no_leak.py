@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modegate.core.ids import ToolName
-from modegate.core.policy import model as rules
-from modegate.core.policy.model import Condition, Limits, ToolCall, Verdict, When
+from modegate.core.policy import judge as rules
+from modegate.core.policy.conditions import Condition, When
+from modegate.core.policy.judge import ToolCall, Verdict
+from modegate.core.policy.model import Limits
 from modegate.core.wire.arguments import parse_arguments
 from support.message_frames import (
     CLIENTS,

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from modegate.core.ids import DEFAULT_MODE
-from modegate.core.policy.model import Condition, Exit, ExitOption, When
+from modegate.core.policy.conditions import Condition, When
 from modegate.core.policy.model import Effect as RuleEffect
+from modegate.core.policy.model import Exit, ExitOption
 from modegate.scripted.model import ScriptedCall, Turn
 from support import responses
 from support.playbook import (

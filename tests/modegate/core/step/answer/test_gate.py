@@ -6,8 +6,9 @@ import pytest
 
 from modegate.core.ids import StepId, ToolName
 from modegate.core.log.events import CallJudged
+from modegate.core.policy.conditions import Condition, When
 from modegate.core.policy.in_force import ModesInForce
-from modegate.core.policy.model import Condition, Effect, Policy, When
+from modegate.core.policy.model import Effect, Policy
 from modegate.core.step.answer.calls import Gathered, arguments_hash
 from modegate.core.step.answer.gate import Gate, Offer
 from modegate.core.step.dialect import Refused

@@ -11,8 +11,9 @@ import pytest
 from modegate.core.dialects.chat.dialect import ChatDialect
 from modegate.core.errors import Refusal
 from modegate.core.ids import Lane, ModeId, Seq, SessionId, ToolName
-from modegate.core.log.events import Event, ModeSet, Record, RequestHeader, RequestHeaderDelta
+from modegate.core.log.events import Event, ModeSet, RequestHeader, RequestHeaderDelta
 from modegate.core.log.fold import State, fold
+from modegate.core.log.records import Record
 from modegate.core.policy.in_force import stand
 from modegate.core.policy.model import Policy
 from modegate.core.step.answer.calls import digest

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from modegate.core.ids import Seq
-from modegate.core.log.events import HistoryRefused, NoticeGiven, Record, TurnWithheld
+from modegate.core.log.events import HistoryRefused, NoticeGiven, TurnWithheld
 from modegate.core.log.fold import State, dump_state, fold_all, load_state
+from modegate.core.log.records import Record
 from modegate.core.step.effects import Counted
 from modegate.core.step.request.request_form import Manner
 from modegate.scripted.model import ScriptedCall, Turn

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from modegate.core.ids import DEFAULT_MODE, Seq
-from modegate.core.log.events import ApprovalAsked, Record
+from modegate.core.log.approval_events import ApprovalAsked
 from modegate.core.log.fold import dump_state, fold_all, load_state
+from modegate.core.log.records import Record
 from modegate.core.policy.model import Exit, ExitOption
 from modegate.scripted.model import ScriptedCall, Turn
 from support.playbook import mode, policy

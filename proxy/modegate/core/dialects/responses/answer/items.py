@@ -22,7 +22,7 @@ from modegate.core.dialects.responses.answer.parsing import (
 from modegate.core.dialects.responses.request.tools import mcp_name, policy_name
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.ids import ToolName
-from modegate.core.policy.model import ToolCall
+from modegate.core.policy.judge import ToolCall
 from modegate.core.step.answer.calls import Gathered, canonical
 
 CALLS = frozenset({"function_call", "custom_tool_call"})

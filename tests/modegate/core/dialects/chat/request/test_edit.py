@@ -11,7 +11,8 @@ import pytest
 
 from modegate.core.dialects.chat.request.edit import extend
 from modegate.core.dialects.chat.request.parsing import ChatRequest
-from modegate.core.policy.model import Condition, Effect, Mode, Policy, Rule, When
+from modegate.core.policy.conditions import Condition, When
+from modegate.core.policy.model import Effect, Mode, Policy, Rule
 from support.playbook import (
     PLAN,
     SECTION,

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from modegate.core.dialects.messages.dialect import MessagesDialect
-from modegate.core.policy.model import Condition, Limits, When
+from modegate.core.policy.conditions import Condition, When
+from modegate.core.policy.model import Limits
 from support import judges
 from support.message_frames import (
     CLIENTS,

@@ -9,7 +9,8 @@ import pytest
 
 from modegate.core.dialects.messages.request.parsing import MessagesRequest
 from modegate.core.dialects.messages.request.tools import Tool, names_in_choice
-from modegate.core.policy.model import Condition, Effect, When
+from modegate.core.policy.conditions import Condition, When
+from modegate.core.policy.model import Effect
 from modegate.core.wire.json_spans import Span
 from support.messages import names, request, rules, sent, tool
 from support.playbook import rule

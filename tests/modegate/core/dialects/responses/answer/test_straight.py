@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from modegate.core.log.events import CallJudged
-from modegate.core.policy.model import Condition, Limits, When
+from modegate.core.policy.conditions import Condition, When
+from modegate.core.policy.model import Limits
 from support import judges
 from support.playbook import Reply, bytewise, cut_at, mode, policy, rule
 from support.responses import (

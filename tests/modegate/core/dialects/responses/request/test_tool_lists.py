@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modegate.core.policy.conditions import Condition, When
 from modegate.core.policy.globs import glob_matches
-from modegate.core.policy.model import Condition, Effect, Policy, Rule, When
+from modegate.core.policy.model import Effect, Policy, Rule
 from support.asked import (
     USER,
     assembled,

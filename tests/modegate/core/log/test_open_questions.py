@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from modegate.core.ids import DEFAULT_MODE, CallId, Lane, StepId, ToolName
-from modegate.core.log.approvals import Approval, Status, delivered, joinable, left, opened, step
-from modegate.core.log.events import (
+from modegate.core.log.answering import delivered, left
+from modegate.core.log.approval_events import (
     ApprovalAnswered,
     ApprovalAsked,
     ApprovalClosed,
@@ -18,10 +18,19 @@ from modegate.core.log.events import (
     ApprovalDropped,
     ApprovalJoined,
     ClientLeft,
-    Event,
     Option,
 )
-from modegate.core.log.reconnect import away, dropped, kept, next_over, over, returned
+from modegate.core.log.approvals import Approval, Status, opened, step
+from modegate.core.log.events import Event
+from modegate.core.log.open_questions import (
+    away,
+    dropped,
+    joinable,
+    kept,
+    next_over,
+    over,
+    returned,
+)
 from modegate.core.policy.model import Effect, Exit, ExitOption
 from modegate.scripted.model import ScriptedCall, Turn
 from support.playbook import mode, policy, rule
