@@ -12,6 +12,7 @@ from modegate.core.ids import ModeId
 from modegate.core.policy.model import Exit, ExitOption, Policy
 from modegate.core.step.dialect import Assembled
 from modegate.core.step.request.assemble import section_for
+from modegate.core.wire.request_body import RequestBody
 from support.playbook import POLICY, Session, mode, policy
 
 USER = {"role": "user", "content": "rename foo"}
@@ -65,7 +66,7 @@ def assembled(body: bytes | dict[str, Any], rules_: Policy = POLICY) -> Assemble
     """Return what the model gets to see of a request in plan mode."""
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     in_force = Session(rules=rules_).in_force()
-    read = ResponsesRequest(raw)
+    read = ResponsesRequest(RequestBody(raw))
     return edit.assemble(read, in_force, section_for(read, in_force))
 
 

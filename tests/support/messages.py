@@ -14,6 +14,7 @@ from modegate.core.ids import DEFAULT_MODE
 from modegate.core.policy.model import Exit, ExitOption, Policy, Rule
 from modegate.core.step.dialect import Assembled
 from modegate.core.step.request.assemble import section_for
+from modegate.core.wire.request_body import RequestBody
 from support.playbook import SECTION, Session, mode, policy
 
 USER = {"role": "user", "content": "rename foo"}
@@ -53,7 +54,7 @@ LEAVE = rules("read", "grep", leave=True)
 def assembled(body: bytes | dict[str, Any], policy_: Policy = READ) -> Assembled:
     """Return what the model is sent in plan mode."""
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    read = MessagesRequest(raw)
+    read = MessagesRequest(RequestBody(raw))
     in_force = Session(rules=policy_).in_force()
     return assemble(read, in_force, section_for(read, in_force))
 

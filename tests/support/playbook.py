@@ -50,6 +50,7 @@ from modegate.core.step.effects import (
 )
 from modegate.core.step.exchange import Exchange, StepRequest
 from modegate.core.step.request.request_form import Manner
+from modegate.core.wire.request_body import RequestBody
 
 STREAM: Headers = [(b"content-type", b"text/event-stream")]
 JSON: Headers = [(b"content-type", b"application/json")]
@@ -235,7 +236,7 @@ class Session:
         """
         raw = json.dumps(body).encode()
         self._steps += 1
-        exchange = Exchange(self.dialect, StepRequest(self.newest, [], raw, raw))
+        exchange = Exchange(self.dialect, StepRequest(self.newest, [], RequestBody(raw)))
         return _Run(self, exchange, list(replies), cut).overtaken(raw, after)
 
     def step(
@@ -254,7 +255,7 @@ class Session:
         """
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         self._steps += 1
-        request = StepRequest(self.newest, headers or [], raw, raw, learned=self.learned)
+        request = StepRequest(self.newest, headers or [], RequestBody(raw), learned=self.learned)
         exchange = Exchange(self.dialect, request)
         return _Run(self, exchange, list(replies), cut, tighten_after).run()
 

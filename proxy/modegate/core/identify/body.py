@@ -17,7 +17,7 @@ from modegate.core.errors import DialectName
 from modegate.core.identify.reminders import plain, plain_parts
 from modegate.core.identify.sources import body_names
 from modegate.core.policy.model import Sessions
-from modegate.core.wire.weight import REQUEST_VALUES, is_dense
+from modegate.core.wire.request_body import RequestBody
 
 _HISTORY: Mapping[DialectName, str] = {
     "chat": "messages",
@@ -30,7 +30,6 @@ _UNREADABLE = (ValueError, RecursionError)
 _DEFAULT_NAMES = body_names(Sessions())
 
 _decode = msgspec.json.decode
-_decode_top = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_history = msgspec.json.Decoder(list[msgspec.Raw] | str).decode
 
 
@@ -48,24 +47,28 @@ class BodyFields:
 
 
 def body_fields(
-    body: bytes, names: frozenset[str] = _DEFAULT_NAMES, dialect: DialectName = "chat"
+    body: RequestBody, names: frozenset[str] = _DEFAULT_NAMES, dialect: DialectName = "chat"
 ) -> BodyFields:
     """Read of a body what `identify` and `lane` need, and no more.
 
     Never raises: a body may be malformed and is still passed on in the default mode. What cannot be
     read counts as absent.
     """
-    for read in () if is_dense(body, REQUEST_VALUES) else (_read_raw, _read_whole):
+    for read in () if body.dense else (_read_spans, _read_whole):
         try:
             return read(body, names, _HISTORY[dialect])
         except _UNREADABLE:
             continue
-    return BodyFields(unread=sha256(body).hexdigest())
+    return BodyFields(unread=sha256(body.decoded).hexdigest())
 
 
-def _read_raw(body: bytes, names: frozenset[str], history: str) -> BodyFields:
+def _read_spans(body: RequestBody, names: frozenset[str], history: str) -> BodyFields:
     """Decode little: the history is decoded as far as the first message of a user."""
-    top = _decode_top(body)
+    text, wanted = body.decoded, names | {history}
+    if body.readable is not text:
+        raise ValueError("half a surrogate pair stands alone")
+    spans = {member.key: member.value for member in body.members if member.key in wanted}
+    top = {key: text[span.start : span.end] for key, span in spans.items()}
     fields = {name: _decode(top[name]) for name in names if name in top}
     items = _decode_history(top.get(history, b"[]"))
     if isinstance(items, str):
@@ -73,9 +76,9 @@ def _read_raw(body: bytes, names: frozenset[str], history: str) -> BodyFields:
     return BodyFields(fields, _first_user_text(_decode(raw) for raw in items))
 
 
-def _read_whole(body: bytes, names: frozenset[str], history: str) -> BodyFields:
+def _read_whole(body: RequestBody, names: frozenset[str], history: str) -> BodyFields:
     """Read what msgspec refuses and upstreams may accept, such as half a surrogate pair or a NaN."""
-    top = json.loads(body)
+    top = json.loads(body.decoded)
     if not isinstance(top, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004 -- unreadable, like all else here
     fields = {name: top[name] for name in names if name in top}

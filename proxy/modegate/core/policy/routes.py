@@ -16,9 +16,9 @@ from modegate.core.endpoints import Endpoint
 from modegate.core.errors import BadRequest, DialectName
 from modegate.core.policy.globs import glob_matches
 from modegate.core.policy.upstreams import Route
-from modegate.core.wire import json_spans
 from modegate.core.wire.headers import Headers, get_one
-from modegate.core.wire.weight import REQUEST_VALUES, TOO_DENSE, is_dense
+from modegate.core.wire.request_body import RequestBody
+from modegate.core.wire.weight import TOO_DENSE
 
 _DEPLOYMENT = re.compile(rb"/openai/deployments/([^/]+)/")
 _RESPONSES = re.compile(rb"(?:/v1)?/(?:responses|conversations)(?:/|$)")
@@ -79,18 +79,17 @@ def model_of_path(path: bytes) -> str | None:
     return unquote(match[1].decode("latin-1")) if match else None
 
 
-def model_of_body(body: bytes) -> str | None:
+def model_of_body(body: RequestBody) -> str | None:
     """Return the model that a JSON body names; None where it is no JSON object or names none.
 
     Raises:
         BadRequest: it names two, and who reads it decides which counts; or it holds too many values.
     """
-    if is_dense(body, REQUEST_VALUES):
+    if body.dense:
         raise BadRequest(TOO_DENSE)
     try:
-        text = json_spans.without_lone_surrogates(body)
-        found = [member.value for member in json_spans.members(text) if member.key == "model"]
-        models = {_string(text[span.start : span.end]) for span in found}
+        found = [member.value for member in body.members if member.key == "model"]
+        models = {_string(body.readable[span.start : span.end]) for span in found}
     except ValueError:
         return None
     if len(models) > 1:

@@ -19,6 +19,7 @@ from modegate.core.policy.in_force import ModeInForce, ModesInForce
 from modegate.core.step.answer.calls import Gathered, digest
 from modegate.core.step.answer.straightener import Ids, Straightener
 from modegate.core.step.request.request_form import Manner
+from modegate.core.wire.request_body import RequestBody
 from modegate.core.wire.sse import Frame
 
 MAX_TEXT = 256 * 1024
@@ -306,7 +307,7 @@ class Dialect(Protocol):
 
     name: DialectName
 
-    def read(self, body: bytes) -> Any:
+    def read(self, body: RequestBody) -> Any:
         """Read a request.
 
         Raises:

@@ -57,7 +57,6 @@ from modegate.core.wire.content_encoding import (
     UnknownEncoding,
     decoder,
 )
-from modegate.core.wire.weight import cost
 
 __all__ = ["Exchange", "StepRequest"]
 
@@ -69,7 +68,7 @@ class Exchange(Ending):
         """Take a request that was not yet looked at."""
         super().__init__(dialect, step.step)
         self._step, self._counts = step, step.counts
-        self._cost = cost(step.decoded)
+        self._cost = step.body.cost
         self._asking = HopRequests(dialect, step)
         self._passed = Passed()
         """What the client has got of an answer that is relayed."""

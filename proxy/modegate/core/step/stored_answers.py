@@ -14,6 +14,7 @@ from modegate.core.ids import Lane, StepId
 from modegate.core.log.events import AnswerMapped
 from modegate.core.log.fold import State
 from modegate.core.step.dialect import ChoiceRead, Dialect, Refused
+from modegate.core.wire.request_body import RequestBody
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class KeepsAnswers(Protocol):
         """Return where the answer to a request is kept; None if it is not."""
         ...
 
-    def unstored(self, body: bytes) -> bytes:
+    def unstored(self, body: RequestBody) -> bytes:
         """Return a request's body as one that asks for nothing to be kept, for who keeps nothing."""
         ...
 

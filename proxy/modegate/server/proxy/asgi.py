@@ -9,7 +9,7 @@ from starlette.types import Receive, Scope, Send
 
 from modegate.core.errors import Drained, ModegateError
 from modegate.core.ids import StepId
-from modegate.server.proxy.request_body import ClientGone
+from modegate.server.proxy.client import ClientGone
 from modegate.server.proxy.step import Step, StepServices
 from modegate.server.proxy.step_log import StepLog
 

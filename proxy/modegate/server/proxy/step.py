@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
 from starlette.datastructures import Headers
@@ -12,7 +11,6 @@ from starlette.types import Receive, Scope, Send
 
 from modegate.core.endpoints import Endpoint, Kind, advice, classify
 from modegate.core.errors import (
-    BadRequest,
     ControlTokenSent,
     DialectName,
     EndpointNotGated,
@@ -42,9 +40,8 @@ from modegate.core.step.dialect import Dialect
 from modegate.core.step.exchange import Exchange, StepRequest
 from modegate.core.step.stored_answers import KeepsAnswers
 from modegate.core.wire import headers as lines
-from modegate.core.wire.content_encoding import BadEncoding, UnknownEncoding, whole
 from modegate.core.wire.overrides import BODILESS, override
-from modegate.core.wire.weight import cost
+from modegate.core.wire.request_body import RequestBody
 from modegate.server.access import Access, Sites
 from modegate.server.clock import Clock
 from modegate.server.log.batch_writer import BatchWriter
@@ -54,15 +51,15 @@ from modegate.server.metrics import Metrics
 from modegate.server.policies import Policies
 from modegate.server.process.door import FULL
 from modegate.server.proxy.approvals import Approvals
-from modegate.server.proxy.client import Telling
+from modegate.server.proxy.client import ClientAnswer, ClientRequest
 from modegate.server.proxy.drive import Drive, DriveContext
 from modegate.server.proxy.fetch import Room, fetch
 from modegate.server.proxy.memory import COPIES, Memory, Share
 from modegate.server.proxy.passthrough import UnderWayAnswer, Watched, pass_through
-from modegate.server.proxy.request_body import Inbox
+from modegate.server.proxy.request_body import BodyReader, has_body
 from modegate.server.proxy.sessions import Sessions
 from modegate.server.proxy.step_log import GATED, PASSED, RESTORED, StepLog
-from modegate.server.proxy.thinking import LARGE, Thinking
+from modegate.server.proxy.thinking import Thinking
 from modegate.server.proxy.watchers import SessionWatch, Watchers
 from modegate.server.upstream.pool import ChosenUpstream, Upstreams
 from modegate.server.upstream.protocol import UpstreamRequest
@@ -109,19 +106,18 @@ class Step:
         self._report = report
         self._reach = reach
         self._scope = scope
-        self._tell = Telling(send, report)
+        self._tell = ClientAnswer(send, report)
         self._policy = reach.policies.current
-        self._share = Share(reach.memory, self._policy.limits.memory)
-        self._inbox = Inbox(receive, self._policy.limits.body, self._share)
+        limits = self._policy.limits
+        self._share = Share(reach.memory, limits.memory)
         self._headers = [(name.lower(), value) for name, value in scope["headers"]]
+        self._client = ClientRequest(receive, report, limits.body, self._share)
+        self._body = BodyReader(self._client, self._headers, limits.body, self._share)
         # Errors are told in it, also that of a path whose session has no valid name.
         self._dialect = dialect_of_path(_PREFIX.sub(b"", scope["raw_path"]), self._headers)
         self._drive: Drive | None = None
         self._raw: Dialect | None = None
         """What an answer that passes raw is written in."""
-        self._body: bytes | None = None
-        self._undone: bytes | None = None
-        """The body without its content-encoding, once that was taken off."""
         self._outcome = "failed"
 
     async def run(self) -> str:
@@ -133,7 +129,7 @@ class Step:
                 "there are as many requests under way as this process takes; try again"
             )
         try:
-            done = await self._inbox.during(self._serve())
+            done = await self._client.during(self._serve())
         finally:
             self._share.give_back()
         # What follows the last byte may be cut short: its client is over with the answer, and away.
@@ -168,7 +164,7 @@ class Step:
         if endpoint.kind is not Kind.HARMLESS:
             # Only then is the log read: what lacked a byte could else wait, and pass long after a person has
             # set a mode.
-            await self._whole_body()
+            await self._body.raw()
         sessions, policies = self._reach.sessions, self._reach.policies
         with self._reach.watchers.watch(sessions, policies, found.key) as watch:
             await self._enter(endpoint, found, routed, watch)
@@ -226,7 +222,7 @@ class Step:
             raise EndpointNotGated(
                 f"{why}, and {other[:100]!r} says that {method} {path} is meant for something else"
             )
-        if method in BODILESS and _has_body(self._headers):
+        if method in BODILESS and has_body(self._headers):
             raise EndpointNotGated(
                 f"{why}, and {method} {path} has a body, which that method has no use for"
             )
@@ -238,8 +234,8 @@ class Step:
         named = model_of_path(endpoint.path)
         if named is not None or not has_model(endpoint, self._headers):
             return named
-        body = await self._plain(await self._whole_body())
-        return await self._reach.thinking(cost(body), model_of_body, body)
+        body = await self._body.read(self._reach.thinking)
+        return await self._reach.thinking(body.cost, model_of_body, body)
 
     def _check_site(self, upstream: ChosenUpstream) -> None:
         """Let no page that found this proxy, by whatever name, use the credential that it adds."""
@@ -281,35 +277,10 @@ class Step:
             return found
         fields = BodyFields()
         if endpoint.kind is not Kind.HARMLESS:
-            body = await self._plain(await self._whole_body())
+            body = await self._body.read(self._reach.thinking)
             what = (body, body_names(sessions), endpoint.dialect)
-            fields = await self._reach.thinking(cost(body), body_fields, *what)
+            fields = await self._reach.thinking(body.cost, body_fields, *what)
         return session.identify(head, fields, sessions, LOCAL)
-
-    async def _whole_body(self) -> bytes:
-        if self._body is None:
-            with self._report.elsewhere():
-                self._body = await self._inbox.body()
-        return self._body
-
-    async def _plain(self, body: bytes) -> bytes:
-        """Take the content-encoding off where that can be done; what cannot be read stays as it is."""
-        try:
-            return await self._decoded(body)
-        except (BadEncoding, UnknownEncoding, TooLarge):
-            return body
-
-    async def _decoded(self, body: bytes) -> bytes:
-        encoding = lines.get_one(self._headers, b"content-encoding")
-        if not encoding:
-            return body
-        if self._undone is None:
-            # What some bytes stand for may be long.
-            limit = self._policy.limits.body
-            plain = await self._reach.thinking(LARGE, whole, body, encoding, limit)
-            self._share.take(len(plain))
-            self._undone = plain
-        return self._undone
 
     def _target(self, endpoint: Endpoint) -> bytes:
         query = self._scope["query_string"]
@@ -323,18 +294,11 @@ class Step:
         before: ModesInForce,
         watch: SessionWatch,
     ) -> str:
-        body: bytes | AsyncIterator[bytes] = b""
-        if self._body is not None:
-            body = self._body
-        elif _has_body(self._headers):
-            body = self._inbox.pieces()
-        else:
-            await self._inbox.body()
         request = UpstreamRequest(
             self._scope["method"],
             self._target(endpoint),
             lines.request_headers(self._headers),
-            body,
+            await self._body.to_forward(),
         )
         self._report.how = PASSED
         if endpoint.gated:
@@ -383,20 +347,16 @@ class Step:
     async def _exchange(
         self, endpoint: Endpoint, dialect: Dialect, upstream: ChosenUpstream, *, gated: bool
     ) -> Exchange:
-        body = self._body or b""
-        try:
-            plain = await self._decoded(body)
-        except (BadEncoding, UnknownEncoding) as error:
-            if gated:
-                raise BadRequest(f"the request body cannot be decoded: {error}") from error
-            plain = body
+        thinking = self._reach.thinking
+        body = await self._body.read(thinking)
+        self._body.check_decoded(gated=gated)
         head = lines.request_headers(self._headers, content_length=False)
         if isinstance(dialect, KeepsAnswers) and not upstream.stores:
-            body = plain = await self._reach.thinking(cost(plain), dialect.unstored, plain)
+            body = RequestBody(await thinking(body.cost, dialect.unstored, body))
             head = lines.replace(head, b"content-encoding", None)
-        self._share.take(COPIES * len(plain))
+        self._share.take(COPIES * len(body.decoded))
         learned = upstream.learned
-        return Exchange(dialect, StepRequest(self.id, head, body, plain, endpoint.counts, learned))
+        return Exchange(dialect, StepRequest(self.id, head, body, endpoint.counts, learned))
 
     def _outside(
         self,
@@ -425,10 +385,3 @@ class Step:
             thinking=reach.thinking,
             keepalive=reach.keepalive,
         )
-
-
-def _has_body(headers: lines.Headers) -> bool:
-    return any(
-        name == b"transfer-encoding" or (name == b"content-length" and value.strip() != b"0")
-        for name, value in headers
-    )

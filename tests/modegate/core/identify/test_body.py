@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from modegate.core.errors import DialectName
 from modegate.core.identify.body import BodyFields, body_fields
+from modegate.core.wire.request_body import RequestBody
 
 HI = {"role": "user", "content": "hi"}
 PARTS = [{"type": "image"}, {"type": "text", "text": "fix"}, {"type": "text", "text": "it"}, 1]
@@ -43,7 +44,7 @@ DEVELOPER = {"role": "developer", "content": "x"}
     ],
 )
 def test_a_readable_body(body: bytes, text: str) -> None:
-    fields = body_fields(body)
+    fields = body_fields(RequestBody(body))
     assert (fields.first_user_text, fields.unread) == (text, "")
 
 
@@ -88,14 +89,16 @@ def test_the_first_words_of_the_user_in_each_dialect(
     dialect: DialectName, body: dict[str, Any], text: str, odd: bool
 ) -> None:
     more = {"x": "\ud83d", "user": "\ud83d"} if odd else {}
-    fields = body_fields(json.dumps({**body, **more}).encode(), frozenset({"user"}), dialect)
+    fields = body_fields(
+        RequestBody(json.dumps({**body, **more}).encode()), frozenset({"user"}), dialect
+    )
     assert fields == BodyFields({"user": "\ud83d"} if odd else {}, text)
 
 
 def test_a_reminder_that_is_not_closed_is_text() -> None:
     text = "a <system-reminder> b" * 1000
     body = {"messages": [{"role": "user", "content": text}]}
-    assert body_fields(json.dumps(body).encode()).first_user_text == text
+    assert body_fields(RequestBody(json.dumps(body).encode())).first_user_text == text
 
 
 @pytest.mark.parametrize(
@@ -113,7 +116,7 @@ def test_a_reminder_that_is_not_closed_is_text() -> None:
     ids=["empty", "list", "null", "cut", "utf-8", "deep", "zstd", "long-number"],
 )
 def test_an_unreadable_body_is_told_by_its_hash(body: bytes) -> None:
-    assert body_fields(body) == BodyFields(unread=sha256(body).hexdigest())
+    assert body_fields(RequestBody(body)) == BodyFields(unread=sha256(body).hexdigest())
 
 
 def test_only_the_fields_that_a_source_names_are_decoded() -> None:
@@ -121,13 +124,13 @@ def test_only_the_fields_that_a_source_names_are_decoded() -> None:
         b'{"metadata": {"a": 1}, "prompt_cache_key": "k", "previous_response_id": "r", '
         b'"client_metadata": {}, "user": "u", "tools": []}'
     )
-    assert body_fields(body).top == {
+    assert body_fields(RequestBody(body)).top == {
         "metadata": {"a": 1},
         "prompt_cache_key": "k",
         "previous_response_id": "r",
         "client_metadata": {},
     }
-    assert body_fields(body, frozenset({"user"})).top == {"user": "u"}
+    assert body_fields(RequestBody(body), frozenset({"user"})).top == {"user": "u"}
 
 
 _items: st.SearchStrategy[Any] = st.recursive(
@@ -145,6 +148,8 @@ _items: st.SearchStrategy[Any] = st.recursive(
     st.sampled_from(["chat", "responses", "messages"]),
 )
 def test_anything_is_read_in_either_way_alike(body: dict[str, Any], dialect: DialectName) -> None:
-    plain = body_fields(json.dumps(body).encode(), frozenset({"x"}), dialect)
-    odd = body_fields(json.dumps({**body, "y": "\ud83d"}).encode(), frozenset({"x"}), dialect)
+    plain = body_fields(RequestBody(json.dumps(body).encode()), frozenset({"x"}), dialect)
+    odd = body_fields(
+        RequestBody(json.dumps({**body, "y": "\ud83d"}).encode()), frozenset({"x"}), dialect
+    )
     assert (plain.first_user_text, plain.unread) == (odd.first_user_text, "")

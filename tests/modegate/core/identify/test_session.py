@@ -27,6 +27,7 @@ from modegate.core.identify.sources import DEFAULT_IDENTIFY, body_names
 from modegate.core.ids import LOCAL, SessionKey, Tenant, fits_session_id
 from modegate.core.policy.model import Sessions
 from modegate.core.wire.headers import Headers
+from modegate.core.wire.request_body import RequestBody
 
 UUID = "01a22a42-c6dc-7ea1-8bfc-fa55862dcc6e"
 DEFAULT = Sessions()
@@ -40,7 +41,7 @@ def head(path: str = "/v1/chat/completions", /, **lines: str) -> Head:
 
 
 def of_body(body: dict[str, Any], sessions: Sessions = DEFAULT) -> Identified:
-    fields = body_fields(json.dumps(body).encode(), body_names(sessions))
+    fields = body_fields(RequestBody(json.dumps(body).encode()), body_names(sessions))
     return identify(head(), fields, sessions, LOCAL)
 
 
@@ -318,11 +319,11 @@ def test_what_agents_wrap_around_the_words_does_not_count(parts: list[str]) -> N
 
 
 def test_an_unreadable_body_is_a_conversation_of_its_own() -> None:
-    found = identify(head(), body_fields(b"[]"), DEFAULT, LOCAL)
+    found = identify(head(), body_fields(RequestBody(b"[]")), DEFAULT, LOCAL)
     assert found.derived
     assert found.key not in (
         of_body({}).key,
-        identify(head(), body_fields(b"["), DEFAULT, LOCAL).key,
+        identify(head(), body_fields(RequestBody(b"[")), DEFAULT, LOCAL).key,
     )
 
 
@@ -453,7 +454,9 @@ def recorded(what: str) -> tuple[Identified, Head, str]:
     one = RECORDED[what]
     lines = [(name.encode(), value.encode()) for name, value in one["headers"]]
     request_head = Head("POST", classify("POST", one["path"].encode()), lines)
-    fields = body_fields(json.dumps(one["body"]).encode(), dialect=request_head.endpoint.dialect)
+    fields = body_fields(
+        RequestBody(json.dumps(one["body"]).encode()), dialect=request_head.endpoint.dialect
+    )
     found = identify(request_head, fields, DEFAULT, LOCAL)
     return found, request_head, fields.first_user_text
 
@@ -521,7 +524,7 @@ def test_anything_is_identified_safely_or_refused(
     headers: Headers, body: bytes, sessions: Sessions
 ) -> None:
     request_head = Head("POST", classify("POST", b"/v1/chat/completions"), headers)
-    fields = body_fields(body)
+    fields = body_fields(RequestBody(body))
     try:
         early = from_head(request_head, sessions, LOCAL)
         found = identify(request_head, fields, sessions, LOCAL)

@@ -21,6 +21,7 @@ from modegate.core.policy.routes import (
 )
 from modegate.core.policy.upstreams import Route
 from modegate.core.wire.headers import Headers
+from modegate.core.wire.request_body import RequestBody
 
 ROUTES = (
     Route("anthropic", "messages"),
@@ -162,20 +163,20 @@ def test_a_deployment_in_the_path_is_the_model(path: bytes, expected: str | None
     ],
 )
 def test_the_model_of_a_body(body: bytes, expected: str | None) -> None:
-    assert model_of_body(body) == expected
+    assert model_of_body(RequestBody(body)) == expected
 
 
 @pytest.mark.parametrize("body", [b'{"model":"a","model":"b"}', b'{"model":"a","model":null}'])
 def test_two_models_are_refused(body: bytes) -> None:
     with pytest.raises(BadRequest, match="two models"):
-        model_of_body(body)
+        model_of_body(RequestBody(body))
 
 
 @given(st.binary())
 def test_no_body_breaks_the_choice(body: bytes) -> None:
-    assert model_of_body(body) is None
+    assert model_of_body(RequestBody(body)) is None
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.dictionaries(st.text(), st.integers()))
 def test_any_name_is_read_as_json_has_it(model: str, more: dict[str, int]) -> None:
-    assert model_of_body(json.dumps(more | {"model": model}).encode()) == model
+    assert model_of_body(RequestBody(json.dumps(more | {"model": model}).encode())) == model

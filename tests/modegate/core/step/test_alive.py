@@ -13,6 +13,7 @@ from modegate.core.ids import DEFAULT_MODE, StepId
 from modegate.core.policy.model import Effect, Exit, ExitOption
 from modegate.core.step import texts
 from modegate.core.step.exchange import Exchange, StepRequest
+from modegate.core.wire.request_body import RequestBody
 from modegate.scripted.model import Answer, Fixed, ScriptedCall, Turn
 from support.playbook import (
     DONE,
@@ -102,7 +103,7 @@ def test_g11_nothing_is_sent_before_the_head_nor_into_what_passes_unread(speech:
         session = Session(name, RULES, speech.api.dialect())
         body = speech.api.request([speech.api.user("x")], TOOLS, streamed=True)
         raw = json.dumps(body).encode()
-        exchange = Exchange(session.dialect, StepRequest(StepId("s"), [], raw, raw))
+        exchange = Exchange(session.dialect, StepRequest(StepId("s"), [], RequestBody(raw)))
         assert exchange.keepalive() == b""
         exchange.begin(session.in_force())
         assert exchange.keepalive() == b""
@@ -116,7 +117,7 @@ def chat_told(*frames: bytes) -> list[list[dict[str, Any] | str]]:
     """Return what is sent at each silence around these frames: events, or comments."""
     session = Session("plan", RULES, ChatDialect())
     raw = json.dumps(request(*TOOLS, stream=True)).encode()
-    exchange = Exchange(session.dialect, StepRequest(StepId("s"), [], raw, raw))
+    exchange = Exchange(session.dialect, StepRequest(StepId("s"), [], RequestBody(raw)))
     exchange.begin(session.in_force())
     exchange.upstream_head(200, [(b"content-type", b"text/event-stream")])
     told: list[list[dict[str, Any] | str]] = []

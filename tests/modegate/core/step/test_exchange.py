@@ -18,6 +18,7 @@ from modegate.core.policy.model import Effect as RuleEffect
 from modegate.core.policy.model import Exit, ExitOption, Limits
 from modegate.core.step.effects import Append, CallUpstream, Counted, Finish, SendBytes, SendHead
 from modegate.core.step.exchange import Exchange, StepRequest
+from modegate.core.wire.request_body import RequestBody
 from support.playbook import (
     DONE,
     JSON,
@@ -338,7 +339,7 @@ def test_an_error_of_our_own_in_the_middle() -> None:
 
 def _request(body: dict[str, Any] | bytes) -> StepRequest:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return StepRequest(StepId("0" * 20), [(b"content-encoding", b"gzip")], raw, raw)
+    return StepRequest(StepId("0" * 20), [(b"content-encoding", b"gzip")], RequestBody(raw))
 
 
 # The life of a step.

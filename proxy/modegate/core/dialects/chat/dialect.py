@@ -23,6 +23,7 @@ from modegate.core.step.dialect import (
     Spoken,
 )
 from modegate.core.step.request.request_form import Manner
+from modegate.core.wire.request_body import RequestBody
 
 # Finishes after which the model has nothing more to say or may say nothing more.
 FINAL = frozenset({"length", "content_filter"})
@@ -33,7 +34,7 @@ class ChatDialect:
 
     name: DialectName = "chat"
 
-    def read(self, body: bytes) -> ChatRequest:
+    def read(self, body: RequestBody) -> ChatRequest:
         """Read a request."""
         return ChatRequest(body)
 

@@ -15,8 +15,9 @@ import msgspec
 
 from modegate.core.dialects.common.tools import Declared, read_declared, spelling
 from modegate.core.errors import BadRequest
-from modegate.core.wire.json_spans import Member, Span, elements, members, without_lone_surrogates
-from modegate.core.wire.weight import REQUEST_VALUES, TOO_DENSE, is_dense
+from modegate.core.wire.json_spans import Member, Span, elements, members
+from modegate.core.wire.request_body import RequestBody
+from modegate.core.wire.weight import TOO_DENSE
 
 MAX_TOOLS = 4_096
 """Tools that one request declares, in all its lists; agents with many MCP servers have some hundreds."""
@@ -37,25 +38,25 @@ class Body:
     TOOLS: ClassVar[frozenset[str]]
     """Those of them that decide what the model may call."""
 
-    def __init__(self, body: bytes) -> None:
+    def __init__(self, body: RequestBody) -> None:
         """Find the parts.
 
         Raises:
             BadRequest: not a JSON object, or a gated key stands there twice or in another spelling;
                 and what `read` says.
         """
-        self.body = body
+        self.body = body.decoded
         self._tools = 0
         self._roles: dict[int, str] = {}
         """By where a message begins; finding one means to pass over all of the message."""
-        if is_dense(body, REQUEST_VALUES):
+        if body.dense:
             raise BadRequest(TOO_DENSE)
         try:
-            self.readable = without_lone_surrogates(body)
+            self.readable = body.readable
             """What decoders get: `body`, with everything at the same place."""
             # A lenient decoder could see a quote in a byte sequence that is not UTF-8.
-            _check_utf8(body)
-            self.members = members(self.readable)
+            _check_utf8(self.body)
+            self.members = body.members
             self.top = self._top()
             self.read()
         except ValueError as error:

@@ -24,6 +24,7 @@ from modegate.core.step.dialect import (
 )
 from modegate.core.step.effects import CallUpstream
 from modegate.core.step.request.request_form import Manner
+from modegate.core.wire.request_body import RequestBody
 
 # Stop reasons after which the model has nothing more to say or may say nothing more.
 FINAL = frozenset(
@@ -46,7 +47,7 @@ class MessagesDialect:
 
     name: DialectName = "messages"
 
-    def read(self, body: bytes) -> MessagesRequest:
+    def read(self, body: RequestBody) -> MessagesRequest:
         """Read a request."""
         return MessagesRequest(body)
 

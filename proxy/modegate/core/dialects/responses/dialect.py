@@ -27,6 +27,7 @@ from modegate.core.step.dialect import (
 from modegate.core.step.request.request_form import Manner
 from modegate.core.step.request.transcript import Lost
 from modegate.core.step.stored_answers import Kept
+from modegate.core.wire.request_body import RequestBody
 
 _LISTED = Listed("output", CALLS, "call_id", "call_")
 
@@ -36,7 +37,7 @@ class ResponsesDialect:
 
     name: DialectName = "responses"
 
-    def read(self, body: bytes) -> ResponsesRequest:
+    def read(self, body: RequestBody) -> ResponsesRequest:
         """Read a request."""
         return ResponsesRequest(body)
 
@@ -101,7 +102,7 @@ class ResponsesDialect:
         """Return where the answer to a request is kept; None if it is not."""
         return stored.kept(request)
 
-    def unstored(self, body: bytes) -> bytes:
+    def unstored(self, body: RequestBody) -> bytes:
         """Return a body that asks for nothing to be kept."""
         return stored.unstored(body)
 

@@ -25,6 +25,7 @@ from modegate.core.step.request.request_form import MAX_MODEL, Form, Manner
 from modegate.core.step.request.waiting_lines import without_asides
 from modegate.core.step.text_calls.shapes import Habit, TextCalls, habit_of
 from modegate.core.wire import headers
+from modegate.core.wire.request_body import RequestBody
 
 IDENTITY = (b"accept-encoding", b"identity")
 """The gate reads the answer, so it asks for one that is not compressed."""
@@ -37,10 +38,7 @@ class StepRequest:
     step: StepId
     headers: Headers
     """The client's, as they may go upstream; without Content-Length."""
-    body: bytes
-    """As it came."""
-    decoded: bytes
-    """Without the client's content-encoding."""
+    body: RequestBody
     counts: bool = False
     """It asks only how long the request would be: nothing comes of it but a number."""
     learned: Mapping[str, Manner] = field(default_factory=dict)
@@ -86,7 +84,7 @@ class HopRequests:
         """
         self._waited = in_force.state.ever_gated
         try:
-            self._request = self._base = self._dialect.read(self._step.decoded)
+            self._request = self._base = self._dialect.read(self._step.body)
             self._chain = stored_answers.chain(self._dialect, self._request, in_force.state)
             self._look_back(in_force)
         except BadRequest:
@@ -149,19 +147,20 @@ class HopRequests:
         self._restored = bool(found or noted)
         if lost and isinstance(self._dialect, transcript.Forgets):
             body = self._dialect.forget(self._request, found, placed, lost)
-            self._base = self._dialect.read(body)
+            self._base = self._reread(body)
         elif found or placed:
             body = self._dialect.restore(self._request, found, placed, form.manner)
-            self._base = self._dialect.read(body)
+            self._base = self._reread(body)
         if self._waited and self._base is not None:
             clean = without_asides(self._base)
-            self._base = self._base if clean is None else self._dialect.read(clean)
+            self._base = self._base if clean is None else self._reread(clean)
         if self._mapped is not None:
-            self._base = self._dialect.read(
-                stored_answers.go_on(self._dialect, self._base, self._mapped)
-            )
+            self._base = self._reread(stored_answers.go_on(self._dialect, self._base, self._mapped))
         for choice, refused in self._turns:
             self._extend(choice, refused)
+
+    def _reread(self, body: bytes) -> Any:
+        return self._dialect.read(RequestBody(body))
 
     @property
     def later(self) -> bool:
@@ -274,7 +273,7 @@ class HopRequests:
         return Offer(in_force, (), self._request.declared), [*self._told(), call]
 
     def _untouched(self) -> CallUpstream:
-        lines, body = self._step.headers, self._step.body
+        lines, body = self._step.headers, self._step.body.raw
         if self._base is not self._request:
             lines, body = headers.replace(lines, b"content-encoding", None), self._base.body
         return CallUpstream(lines, body)
@@ -292,7 +291,7 @@ class HopRequests:
         )
         self.chains = chained is not None and kept is not None and not kept.conversation
         body = chained or self._dialect.extend(base, choice, refused, form.manner)
-        self._base = self._dialect.read(body)
+        self._base = self._reread(body)
 
     @cached_property
     def lane(self) -> Lane:

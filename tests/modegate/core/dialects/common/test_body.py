@@ -10,6 +10,7 @@ import pytest
 from modegate.core.dialects.common.body import Body
 from modegate.core.errors import BadRequest
 from modegate.core.wire.json_spans import Span
+from modegate.core.wire.request_body import RequestBody
 
 
 class Some(Body):
@@ -38,11 +39,13 @@ class Some(Body):
 )
 def test_what_leaves_a_doubt_is_refused(body: bytes, message: str) -> None:
     with pytest.raises(BadRequest, match=message):
-        Some(body)
+        Some(RequestBody(body))
 
 
 BODY = Some(
-    b'{"a":{"x":[ 1,"y"],"x":2,"z":null},"tools":null,"b":"\\ud83d","b":3,"c":{"role":"user"}}'
+    RequestBody(
+        b'{"a":{"x":[ 1,"y"],"x":2,"z":null},"tools":null,"b":"\\ud83d","b":3,"c":{"role":"user"}}'
+    )
 )
 
 

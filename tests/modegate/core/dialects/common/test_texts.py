@@ -9,6 +9,7 @@ import pytest
 from modegate.core.dialects.common.body import Body
 from modegate.core.dialects.common.texts import content_text, grow
 from modegate.core.wire.json_spans import Span, apply
+from modegate.core.wire.request_body import RequestBody
 
 
 class Message(Body):
@@ -47,5 +48,5 @@ def test_what_a_content_says(content: Any, text: str) -> None:
     ],
 )
 def test_a_content_grows_at_its_end(message: bytes, grown: bytes | None) -> None:
-    edit = grow(Message(message), Span(0, len(message)), '"S"', part="t")
+    edit = grow(Message(RequestBody(message)), Span(0, len(message)), '"S"', part="t")
     assert (edit and apply(message, [edit])) == grown

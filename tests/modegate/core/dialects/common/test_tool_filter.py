@@ -12,6 +12,7 @@ from modegate.core.dialects.common.tool_filter import exit_edit, keep_edits, may
 from modegate.core.policy.conditions import Condition, When
 from modegate.core.policy.model import Effect, Rule
 from modegate.core.wire.json_spans import apply
+from modegate.core.wire.request_body import RequestBody
 from support.playbook import Session, mode, policy
 
 
@@ -25,7 +26,7 @@ class Tools(Body):
 
 
 def of(*tools: Any) -> Tools:
-    return Tools(json.dumps({"tools": tools}).encode())
+    return Tools(RequestBody(json.dumps({"tools": tools}).encode()))
 
 
 SOME = Rule(Effect.ALLOW, "*", When({"q": Condition(equals="x")}, others_any=True))

@@ -19,6 +19,7 @@ from modegate.core.log.events import RequestHeader
 from modegate.core.policy.file import parse
 from modegate.core.step.request.assemble import header_event, section_for
 from modegate.core.wire.json_spans import Span, elements, members
+from modegate.core.wire.request_body import RequestBody
 from support.messages import assembled, markers, names
 from support.playbook import PLAN, Session
 
@@ -133,7 +134,7 @@ def test_what_toolsearch_loaded_is_not_loaded_in_a_mode(name: str) -> None:
 
 @pytest.mark.parametrize("name", REQUESTS)
 def test_the_header_names_what_the_model_is_shown(name: str) -> None:
-    read, in_force = MessagesRequest(REQUESTS[name]), Session(rules=POLICY).in_force()
+    read, in_force = MessagesRequest(RequestBody(REQUESTS[name])), Session(rules=POLICY).in_force()
     event = header_event(Lane("l"), assembled(REQUESTS[name], POLICY), "", in_force)
     assert isinstance(event, RequestHeader)
     shown = [tool for tool in kept(name) if tool != "DeferredToolPlaceholder"]
@@ -145,5 +146,5 @@ def test_the_header_names_what_the_model_is_shown(name: str) -> None:
 @pytest.mark.parametrize("name", REQUESTS)
 def test_l1_in_default_nothing_changes(name: str) -> None:
     free = Session("default", rules=POLICY).in_force()
-    read = MessagesRequest(REQUESTS[name])
+    read = MessagesRequest(RequestBody(REQUESTS[name]))
     assert edit.assemble(read, free, section_for(read, free)).body == REQUESTS[name]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from modegate.core.wire.request_body import RequestBody
 from support.message_frames import (
     call,
     result,
@@ -52,18 +53,21 @@ def test_results_and_reminders_are_no_new_message_of_the_user(
     dialect = session().dialect
     history = [{"role": "user", "content": content}, *between]
     assert (
-        dialect.newest_is_user(dialect.read(json.dumps({"messages": history}).encode())) is wanted
+        dialect.newest_is_user(
+            dialect.read(RequestBody(json.dumps({"messages": history}).encode()))
+        )
+        is wanted
     )
 
 
 def test_a_history_of_nothing_has_no_key() -> None:
     """Nor does it end with a message of the user."""
     dialect = session().dialect
-    empty = dialect.read(b'{"messages":[]}')
+    empty = dialect.read(RequestBody(b'{"messages":[]}'))
     assert dialect.last_key(empty) == ""
     assert dialect.items(empty) == []
     assert dialect.newest_is_user(empty) is False
-    answer = dialect.read(b'{"messages":[{"role":"assistant","content":"x"}]}')
+    answer = dialect.read(RequestBody(b'{"messages":[{"role":"assistant","content":"x"}]}'))
     assert dialect.newest_is_user(answer) is False
 
 

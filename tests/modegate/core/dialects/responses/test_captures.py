@@ -18,6 +18,7 @@ from modegate.core.dialects.responses.request.parsing import ResponsesRequest
 from modegate.core.log.events import RequestHeader
 from modegate.core.policy.file import parse
 from modegate.core.wire.json_spans import Span, elements, members
+from modegate.core.wire.request_body import RequestBody
 from support.asked import assembled
 from support.playbook import JSON, PLAN, Got, Reply, Session
 
@@ -177,7 +178,7 @@ def test_in_a_mode_a_step_sends_it_so_and_logs_what_was_shown(name: str) -> None
 
 @pytest.mark.parametrize("name", REQUESTS)
 def test_every_answer_is_found_and_every_call_known(name: str) -> None:
-    read = ResponsesRequest(REQUESTS[name])
+    read = ResponsesRequest(RequestBody(REQUESTS[name]))
     calls = [item for item in read.history if str(item.get("type")).endswith("_call")]
     assert {call["call_id"] for call in calls} <= read.call_ids
     assert len(read.messages) == len(read.history) == len(json.loads(REQUESTS[name])["input"])

@@ -19,6 +19,7 @@ from modegate.core.policy.model import Policy
 from modegate.core.step.answer.calls import digest
 from modegate.core.step.dialect import Assembled
 from modegate.core.step.request.assemble import assemble, section_for
+from modegate.core.wire.request_body import RequestBody
 from support.playbook import POLICY, SECTION, Got, Session, mode, policy, request, said
 
 OTHER = "OTHER-SECTION"
@@ -121,7 +122,7 @@ def test_the_event_says_what_the_dialect_kept() -> None:
     dialect = ChatDialect()
     in_force = Session().in_force()
     body = b'{"messages":[],"tools":[{"type":"function","function":{"name":"read"}}]}'
-    assembled, event = assemble(dialect, dialect.read(body), LANE, in_force)
+    assembled, event = assemble(dialect, dialect.read(RequestBody(body)), LANE, in_force)
     assert isinstance(assembled, Assembled)
     assert event == RequestHeader(LANE, "plan", POLICY.hash, tools("read"), digest(SECTION))
 
@@ -177,7 +178,7 @@ def test_of_two_modes_the_stricter_wish_counts(own: Any, parents: Any, section: 
     )
     states = [_in(name) for name in ("one", "two")]
     in_force = stand(rules, list(zip((SessionId("c"), SessionId("p")), states, strict=True)))
-    asked = ChatDialect().read(b'{"messages":[]}')
+    asked = ChatDialect().read(RequestBody(b'{"messages":[]}'))
     if section is None:
         with pytest.raises(Refusal, match=r"without_tools: refuse"):
             section_for(asked, in_force)
@@ -194,7 +195,9 @@ def test_a_child_and_its_parent_offer_what_both_allow() -> None:
     rules = policy(mode("one", "read", "grep", section="A"), mode("two", "read", "ls", section="B"))
     in_force = stand(rules, [(SessionId("c"), _in("one")), (SessionId("p"), _in("two"))])
     asked = ChatDialect().read(
-        b'{"messages":[{"role":"user","content":"x"}],"tools":[{"name":"read"},{"name":"grep"},{"name":"ls"}]}'
+        RequestBody(
+            b'{"messages":[{"role":"user","content":"x"}],"tools":[{"name":"read"},{"name":"grep"},{"name":"ls"}]}'
+        )
     )
     assembled, event = assemble(ChatDialect(), asked, LANE, in_force)
     assert assembled.tools == tools("read")

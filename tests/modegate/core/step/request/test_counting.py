@@ -12,6 +12,7 @@ from modegate.core.dialects.chat.dialect import ChatDialect
 from modegate.core.ids import StepId
 from modegate.core.step.effects import CallUpstream, Headers, SendBytes, SendHead
 from modegate.core.step.exchange import Exchange, StepRequest
+from modegate.core.wire.request_body import RequestBody
 from support.playbook import JSON, SECTION, STREAM, Session, request
 
 COUNTED = b'{"input_tokens":12}'
@@ -21,7 +22,9 @@ def step(body: dict[str, Any]) -> Exchange:
     """Begin."""
     raw = json.dumps(body).encode()
     lines = [(b"accept-encoding", b"gzip")]
-    return Exchange(ChatDialect(), StepRequest(StepId("0" * 20), lines, raw, raw, counts=True))
+    return Exchange(
+        ChatDialect(), StepRequest(StepId("0" * 20), lines, RequestBody(raw), counts=True)
+    )
 
 
 @pytest.mark.parametrize("mode", ["plan", "default"])

@@ -17,6 +17,7 @@ from modegate.core.identify.body import body_fields
 from modegate.core.policy.routes import model_of_body
 from modegate.core.step.dialect import Dialect
 from modegate.core.wire.json_spans import MAX_HALVES, MAX_MEMBERS, Span
+from modegate.core.wire.request_body import RequestBody
 from modegate.core.wire.weight import ESCAPES, REQUEST_VALUES
 from modegate.server.upstream.litellm_request import asked
 from support.playbook import Session, mode, policy
@@ -55,7 +56,7 @@ def test_h23_what_no_agent_sends_is_refused(name: str, what: str) -> None:
     dialect, key = DIALECTS[name]
     more, why = TOO_MUCH[what]
     with pytest.raises(BadRequest, match=why):
-        dialect.read(body(key, more))
+        dialect.read(RequestBody(body(key, more)))
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -63,7 +64,7 @@ def test_h23_what_no_agent_sends_is_refused(name: str, what: str) -> None:
 def test_h23_what_agents_send_is_read(name: str, what: str) -> None:
     """Several hundred tools, sessions of many thousand messages, long texts full of signs."""
     dialect, key = DIALECTS[name]
-    dialect.read(body(key, MUCH[what]))
+    dialect.read(RequestBody(body(key, MUCH[what])))
 
 
 def test_h23_tools_of_all_lists_count_together() -> None:
@@ -76,13 +77,13 @@ def test_h23_tools_of_all_lists_count_together() -> None:
     ]  # fmt: skip
     request = {"input": lists, "tools": [tool] * 2000}
     with pytest.raises(BadRequest, match="tools"):
-        ResponsesDialect().read(json.dumps(request).encode())
+        ResponsesDialect().read(RequestBody(json.dumps(request).encode()))
 
 
 def test_h23_a_body_of_values_alone_is_not_read_for_its_session() -> None:
     """It gets a name of its own, as what nobody can read does."""
     more, _ = TOO_MUCH["values"]
-    found = body_fields(body("messages", more))
+    found = body_fields(RequestBody(body("messages", more)))
     assert found.unread
     assert not found.first_user_text
 
@@ -90,7 +91,7 @@ def test_h23_a_body_of_values_alone_is_not_read_for_its_session() -> None:
 def test_h23_a_body_of_values_alone_is_not_routed_by_its_model() -> None:
     more, _ = TOO_MUCH["values"]
     with pytest.raises(BadRequest, match="values"):
-        model_of_body(body("messages", more))
+        model_of_body(RequestBody(body("messages", more)))
 
 
 def test_h23_a_body_of_values_alone_is_not_translated() -> None:
@@ -117,7 +118,9 @@ def test_h23_approvals_are_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> N
         {"type": "mcp_approval_response", "approve": True, "approval_request_id": f"a{at}"}
         for at in range(100)
     ]
-    request = ResponsesRequest(json.dumps({"model": "m", "input": [*asks, *answers]}).encode())
+    request = ResponsesRequest(
+        RequestBody(json.dumps({"model": "m", "input": [*asks, *answers]}).encode())
+    )
     state = Session(rules=policy(mode("plan", "mcp__s__n"))).in_force()
     ResponsesDialect().assemble(request, state, "")
     assert len(looks) < 20 * 100
@@ -135,7 +138,9 @@ def test_h23_blocks_within_blocks_are_read_to_a_depth(depth: int) -> None:
     dialect = MessagesDialect()
 
     def assemble() -> bytes:
-        return dialect.assemble(dialect.read(json.dumps(body).encode()), state, "").body
+        return dialect.assemble(
+            dialect.read(RequestBody(json.dumps(body).encode())), state, ""
+        ).body
 
     if depth > 2:
         with pytest.raises(BadRequest, match="deep"):
@@ -158,5 +163,7 @@ def test_h23_cache_markers_are_looked_for_in_a_definition_and_its_function_alone
         body = {"model": "m", "messages": [], "tools": tools}
         dialect = ChatDialect()
         state = Session(rules=policy(mode("plan", "read"))).in_force()
-        sent = dialect.assemble(dialect.read(json.dumps(body).encode()), state, "").body
+        sent = dialect.assemble(
+            dialect.read(RequestBody(json.dumps(body).encode())), state, ""
+        ).body
         assert (b"cache_control" in sent) is moved

@@ -19,6 +19,7 @@ from modegate.core.dialects.messages.request.parsing import MessagesRequest
 from modegate.core.errors import BadRequest
 from modegate.core.step.effects import CallUpstream, Headers
 from modegate.core.wire.json_spans import Edit, Member, apply
+from modegate.core.wire.request_body import RequestBody
 
 COMPLAINT = b"prefix_mismatch_behavior"
 """What the API's complaint names as the way out."""
@@ -34,7 +35,7 @@ def mend(call: CallUpstream, complaint: bytes) -> CallUpstream | None:
     if COMPLAINT not in complaint:
         return None
     try:
-        request = MessagesRequest(call.body)
+        request = MessagesRequest(RequestBody(call.body))
         edits = _edits(request)
     except BadRequest:
         return None

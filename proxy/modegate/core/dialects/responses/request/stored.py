@@ -14,7 +14,8 @@ from modegate.core.dialects.responses.request.parsing import ResponsesRequest
 from modegate.core.log.events import AnswerMapped
 from modegate.core.step.dialect import Refused
 from modegate.core.step.stored_answers import Kept
-from modegate.core.wire.json_spans import Edit, apply, members, without_lone_surrogates
+from modegate.core.wire.json_spans import Edit, apply
+from modegate.core.wire.request_body import RequestBody
 
 
 def kept(request: ResponsesRequest) -> Kept | None:
@@ -82,18 +83,18 @@ def owed(refused: Sequence[Refused], note: str) -> tuple[str, ...]:
     return tuple(msgspec.json.encode(item).decode() for item in items)
 
 
-def unstored(body: bytes) -> bytes:
+def unstored(body: RequestBody) -> bytes:
     """Return a body of the Responses API that asks for nothing to be stored; what cannot be read stays.
 
     Hops are then not chained to an answer that nobody has, but carry all that was said.
     """
-    text = without_lone_surrogates(body)
+    text = body.decoded
     try:
-        top = members(text)
+        top = body.members
     except ValueError:
-        return body
+        return text
     found = [member.value for member in top if member.key == "store"]
     if found:
-        return apply(body, [Edit(span.start, span.end, b"false") for span in found])
-    at = body.index(b"{") + 1
-    return apply(body, [Edit(at, at, b'"store":false,' if top else b'"store":false')])
+        return apply(text, [Edit(span.start, span.end, b"false") for span in found])
+    at = text.index(b"{") + 1
+    return apply(text, [Edit(at, at, b'"store":false,' if top else b'"store":false')])

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from modegate.core.dialects.chat.request.parsing import GATED_KEYS, TOOL_KEYS, ChatRequest
 from modegate.core.errors import BadRequest
+from modegate.core.wire.request_body import RequestBody
 from support.playbook import Session, request, said, tool
 
 HEAD = b'{"model":"m","messages":[{"role":"user","content":"x"}]'
@@ -83,10 +84,10 @@ def test_a_key_that_decides_may_not_stand_twice(key: str) -> None:
     once = b'{"messages":[{"role":"user","content":"x"}],' if key != "messages" else b"{"
     pair = b'"%s":%s' % (key.encode(), value)
     escaped = b'"\\u%04x%s":%s' % (ord(key[0]), key[1:].encode(), value)
-    ChatRequest(once + pair + b"}")
+    ChatRequest(RequestBody(once + pair + b"}"))
     for second in (pair, escaped):
         with pytest.raises(BadRequest, match=f"{key!r} stands twice"):
-            ChatRequest(once + pair + b"," + second + b"}")
+            ChatRequest(RequestBody(once + pair + b"," + second + b"}"))
 
 
 @pytest.mark.parametrize("key", sorted(TOOL_KEYS))
@@ -98,12 +99,12 @@ def test_a_key_that_decides_is_refused_in_any_other_spelling(key: str, data: st.
     if other in (key, "messages"):
         return
     with pytest.raises(BadRequest, match=f"did you mean {key!r}"):
-        ChatRequest(body)
+        ChatRequest(RequestBody(body))
 
 
 @pytest.mark.parametrize("raw", [b"[]", b"null"])
 def test_no_tools_are_declared_by_an_empty_list_or_null(raw: bytes) -> None:
-    read = ChatRequest(HEAD + b',"tools":' + raw + b',"functions":' + raw + b"}")
+    read = ChatRequest(RequestBody(HEAD + b',"tools":' + raw + b',"functions":' + raw + b"}"))
     assert not read.declares_tools
     assert read.declared == frozenset()
 
@@ -111,7 +112,7 @@ def test_no_tools_are_declared_by_an_empty_list_or_null(raw: bytes) -> None:
 def test_parts_are_found_whatever_the_order_and_white_space() -> None:
     user = b'{"role":"user","content":[{"type":"text","text":"hi"}]}'
     body = b' { "tools" : [ %s ] ,\n"messages" : [ ' + user + b" ] } \n"
-    read = ChatRequest(body % json.dumps(tool("read")).encode())
+    read = ChatRequest(RequestBody(body % json.dumps(tool("read")).encode()))
     assert read.declared == {"read"}
     assert read.first_user_text == "hi"
 
@@ -125,7 +126,7 @@ def test_what_is_read_of_the_history() -> None:
         {"role": "assistant", "tool_calls": None},
         {"role": "user", "content": "second"},
     ]
-    read = ChatRequest(json.dumps(request("read", messages=messages)).encode())
+    read = ChatRequest(RequestBody(json.dumps(request("read", messages=messages)).encode()))
     assert read.first_user_text == "first"
     assert read.call_ids == {"c1", "7"}
     assert [read.role(span) for span in read.messages][:2] == ["system", "user"]
@@ -135,19 +136,19 @@ def test_what_is_read_of_the_history() -> None:
     "message", [{"content": "x"}, {"role": 1}, {"role": "user", "content": None}]
 )
 def test_a_message_of_another_shape_has_no_text(message: dict[str, Any]) -> None:
-    read = ChatRequest(json.dumps({"messages": [message]}).encode())
+    read = ChatRequest(RequestBody(json.dumps({"messages": [message]}).encode()))
     assert read.first_user_text == ""
 
 
 def test_a_history_that_no_decoder_takes_is_refused() -> None:
-    read = ChatRequest(b'{"messages":[{"role":"user","content":"x","n":1e999}]}')
+    read = ChatRequest(RequestBody(b'{"messages":[{"role":"user","content":"x","n":1e999}]}'))
     with pytest.raises(BadRequest, match="not valid JSON"):
         _ = read.history
 
 
 @pytest.mark.parametrize("part", ["members_of", "elements_of"])
 def test_a_part_of_another_type_is_refused(part: str) -> None:
-    read = ChatRequest(HEAD + b',"user":"x"}')
+    read = ChatRequest(RequestBody(HEAD + b',"user":"x"}'))
     with pytest.raises(BadRequest, match="unreadable"):
         getattr(read, part)(read.top["user"])
 

@@ -13,6 +13,7 @@ from modegate.core.dialects.messages.request.edit import EXIT_ENTRY, assemble
 from modegate.core.dialects.messages.request.parsing import MessagesRequest
 from modegate.core.policy.model import Policy
 from modegate.core.wire.json_spans import apply
+from modegate.core.wire.request_body import RequestBody
 from support.messages import (
     CALLED,
     LEAVE,
@@ -349,14 +350,14 @@ def test_in_default_mode_nothing_is_filtered_and_nothing_added() -> None:
         "system": 5,
     }
     body = json.dumps(request(*tools, **more)).encode()
-    got = assemble(MessagesRequest(body), Session("default").in_force(), "")
+    got = assemble(MessagesRequest(RequestBody(body)), Session("default").in_force(), "")
     assert got.body == body
     assert got.tools == ("read", "write", "ExitPlanMode", "code_execution")
 
 
 def test_b083_a_notice_stands_behind_the_results_of_its_message() -> None:
     body = json.dumps(request(messages=[USER, CALLED, RESULT])).encode()
-    read = MessagesRequest(body)
+    read = MessagesRequest(RequestBody(body))
     grown = grow(read, read.messages[-1], "Note.")
     assert grown is not None
     blocks = json.loads(apply(body, [grown]))["messages"][-1]["content"]

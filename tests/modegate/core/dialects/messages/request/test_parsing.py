@@ -9,11 +9,14 @@ import pytest
 
 from modegate.core.dialects.messages.request.parsing import MessagesRequest
 from modegate.core.errors import BadRequest
+from modegate.core.wire.request_body import RequestBody
 from support.messages import CALLED, RESULT, USER, request, tool
 
 
 def read(body: dict[str, Any] | bytes) -> MessagesRequest:
-    return MessagesRequest(body if isinstance(body, bytes) else json.dumps(body).encode())
+    return MessagesRequest(
+        RequestBody(body if isinstance(body, bytes) else json.dumps(body).encode())
+    )
 
 
 def addition(name: str) -> dict[str, Any]:

@@ -12,13 +12,14 @@ from modegate.core.dialects.messages.request.tools import Tool, names_in_choice
 from modegate.core.policy.conditions import Condition, When
 from modegate.core.policy.model import Effect
 from modegate.core.wire.json_spans import Span
+from modegate.core.wire.request_body import RequestBody
 from support.messages import names, request, rules, sent, tool
 from support.playbook import rule
 
 
 def read(definition: dict[str, Any] | str) -> Tool:
     text = definition if isinstance(definition, str) else json.dumps(definition)
-    return MessagesRequest(b'{"messages":[],"tools":[%b]}' % text.encode()).tools[0]
+    return MessagesRequest(RequestBody(b'{"messages":[],"tools":[%b]}' % text.encode())).tools[0]
 
 
 # A definition, its names, and whether the provider runs it.

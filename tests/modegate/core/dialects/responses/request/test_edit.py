@@ -16,6 +16,7 @@ from modegate.core.ids import ModeId
 from modegate.core.policy.in_force import ModeInForce, ModesInForce
 from modegate.core.policy.model import Policy
 from modegate.core.wire.json_spans import apply
+from modegate.core.wire.request_body import RequestBody
 from support.asked import (
     DEVELOPER,
     USER,
@@ -425,7 +426,7 @@ def test_b089_b091_each_turn_begins_with_the_bytes_of_the_one_before() -> None:
 def test_items_are_put_in_front_of_an_index_or_behind_all(
     body: bytes, at: int, expected: bytes
 ) -> None:
-    read = ResponsesRequest(body)
+    read = ResponsesRequest(RequestBody(body))
     assert apply(body, insert_items(read, at, b"1")) == expected
     if at == len(read.messages):
         assert extend(read, b"1") == expected

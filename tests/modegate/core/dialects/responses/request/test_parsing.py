@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from modegate.core.dialects.responses.request.parsing import GATED_KEYS, ResponsesRequest
 from modegate.core.errors import BadRequest
 from modegate.core.wire.json_spans import Span
+from modegate.core.wire.request_body import RequestBody
 from support.asked import USER, custom, function, namespace, request, server
 
 HEAD = b'{"model":"m","input":"x"'
@@ -59,7 +60,7 @@ BAD = {
 @pytest.mark.parametrize(("body", "message"), BAD.values(), ids=BAD.keys())
 def test_what_leaves_a_doubt_is_refused(body: bytes, message: str) -> None:
     with pytest.raises(BadRequest, match=message):
-        ResponsesRequest(body)
+        ResponsesRequest(RequestBody(body))
 
 
 @pytest.mark.parametrize("key", sorted(GATED_KEYS))
@@ -68,7 +69,7 @@ def test_no_key_that_the_gate_reads_stands_there_twice(key: str, again: str) -> 
     other = {"same": key, "case": key.upper(), "dash": key.replace("_", "-") + "_"}[again]
     body = json.dumps({**request(), key: None})[:-1] + f',"{other}":null}}'
     with pytest.raises(BadRequest, match=repr(other)):
-        ResponsesRequest(body.encode())
+        ResponsesRequest(RequestBody(body.encode()))
 
 
 @pytest.mark.parametrize(
@@ -93,13 +94,15 @@ def test_no_key_that_the_gate_reads_stands_there_twice(key: str, again: str) -> 
 @pytest.mark.parametrize("spaced", [False, True])
 def test_what_an_item_is(item: dict[str, Any], kind: str, spaced: bool) -> None:
     separators = (", ", ": ") if spaced else (",", ":")
-    read = ResponsesRequest(json.dumps({"input": [item]}, separators=separators).encode())
+    read = ResponsesRequest(
+        RequestBody(json.dumps({"input": [item]}, separators=separators).encode())
+    )
     assert [one.kind for one in read.items] == [kind]
     assert read.history == [item]
 
 
 def test_a_string_is_one_message_of_the_user() -> None:
-    read = ResponsesRequest(b'{"input":"rename \\ud83d foo"}')
+    read = ResponsesRequest(RequestBody(b'{"input":"rename \\ud83d foo"}'))
     assert read.messages == [Span(9, 28)]
     assert read.history == [{"type": "message", "role": "user", "content": "rename \ufffd foo"}]
     assert read.first_user_text == "rename \ufffd foo"
@@ -108,7 +111,7 @@ def test_a_string_is_one_message_of_the_user() -> None:
 
 @pytest.mark.parametrize("body", [b"{}", b'{"input":null}', b'{"input":[]}'])
 def test_there_may_be_no_input(body: bytes) -> None:
-    read = ResponsesRequest(body)
+    read = ResponsesRequest(RequestBody(body))
     assert (list(read.messages), read.history, read.first_user_text) == ([], [], "")
     assert not read.declares_tools
 
@@ -118,14 +121,18 @@ def test_where_tools_are_declared() -> None:
     found = {"type": "tool_search_output", "call_id": "c1", "tools": [function("late")]}
     listed = {"type": "mcp_list_tools", "server_label": "x", "tools": [{"name": "del"}]}
     more = {"type": "additional_tools", "role": "developer", "tools": [namespace("fs", "read")]}
-    assert not ResponsesRequest(json.dumps(request(input=[found, listed])).encode()).declares_tools
     assert not ResponsesRequest(
-        json.dumps(request(input=[{**more, "tools": []}])).encode()
+        RequestBody(json.dumps(request(input=[found, listed])).encode())
+    ).declares_tools
+    assert not ResponsesRequest(
+        RequestBody(json.dumps(request(input=[{**more, "tools": []}])).encode())
     ).declares_tools
     read = ResponsesRequest(
-        json.dumps(
-            request("a", custom("b"), server("docs", "c"), input=[more, found, listed])
-        ).encode()
+        RequestBody(
+            json.dumps(
+                request("a", custom("b"), server("docs", "c"), input=[more, found, listed])
+            ).encode()
+        )
     )
     assert read.declares_tools
     assert read.declared == {"a", "b", "mcp", "mcp__docs__c", "fs__read", "late", "mcp__x__del"}
@@ -140,7 +147,7 @@ def test_the_first_message_of_the_user() -> None:
     }
     others = [{"role": "developer", "content": "no"}, {"type": "reasoning", "role": "user"}]
     body = request(input=[*others, first, USER])
-    assert ResponsesRequest(json.dumps(body).encode()).first_user_text == "one\ntwo"
+    assert ResponsesRequest(RequestBody(json.dumps(body).encode())).first_user_text == "one\ntwo"
 
 
 def test_the_ids_of_calls() -> None:
@@ -152,7 +159,7 @@ def test_the_ids_of_calls() -> None:
         {"type": "tool_search_call", "call_id": None},
         USER,
     ]
-    assert ResponsesRequest(json.dumps({"input": calls}).encode()).call_ids == {
+    assert ResponsesRequest(RequestBody(json.dumps({"input": calls}).encode())).call_ids == {
         "c0",
         "c1",
         "c2",
@@ -171,14 +178,14 @@ def test_the_ids_of_calls() -> None:
     ],
 )
 def test_whether_the_provider_holds_what_came_before(more: dict[str, Any], chained: bool) -> None:
-    assert ResponsesRequest(json.dumps(request(**more)).encode()).chained == chained
+    assert ResponsesRequest(RequestBody(json.dumps(request(**more)).encode())).chained == chained
 
 
 @given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
 def test_whatever_comes_it_is_read_or_refused(noise: bytes) -> None:
     for body in (noise, b'{"input":[%s]}' % noise, b'{"input":"x","tools":[%s]}' % noise):
         try:
-            ResponsesRequest(body)
+            ResponsesRequest(RequestBody(body))
         except BadRequest:
             continue
 
@@ -202,10 +209,10 @@ def test_no_item_is_read_whose_kind_stands_there_twice(
     doubtful = any(names.count(key) > 1 for key in ("type", "role", "tools")) or "Type" in names
     if doubtful:
         with pytest.raises(BadRequest):
-            ResponsesRequest(body)
+            ResponsesRequest(RequestBody(body))
         return
     try:
-        read = ResponsesRequest(body)
+        read = ResponsesRequest(RequestBody(body))
     except BadRequest as error:
         assert "string" in str(error) or "list" in str(error)  # noqa: PT017 -- either is right
     else:

@@ -9,12 +9,13 @@ import pytest
 
 from modegate.core.dialects.responses.request.parsing import ResponsesRequest
 from modegate.core.dialects.responses.request.tools import Tool, policy_name
+from modegate.core.wire.request_body import RequestBody
 from support.asked import function, namespace, server
 
 
 def read(definition: str | dict[str, Any]) -> Tool:
     text = definition if isinstance(definition, str) else json.dumps(definition)
-    return ResponsesRequest(b'{"tools":[%s]}' % text.encode()).tools[0]
+    return ResponsesRequest(RequestBody(b'{"tools":[%s]}' % text.encode())).tools[0]
 
 
 @pytest.mark.parametrize(
