@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from modegate.core.dialects.chat.answer.stream import ChatStreamReader
-from modegate.core.dialects.chat.dialect import ChatDialect
+from modegate.core.dialects.chat.answer.whole import ChatWhole
 from modegate.core.step.request.hop_requests import HopRequests
 from modegate.server.proxy import step as step_module
 from modegate.server.proxy.thinking import LARGE
@@ -44,8 +44,8 @@ CASES: dict[str, tuple[Any, str, bytes, str, list[Any]]] = {
         chunked(stream(text("a"))),
     ),
     "a whole answer": (
-        ChatDialect,
-        "read_whole",
+        ChatWhole,
+        "__init__",
         asked(),
         PATH,
         whole(json.dumps(ANSWER).encode()),

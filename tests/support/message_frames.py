@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from modegate.core.dialects.messages.dialect import MessagesDialect
+from modegate.core.dialects.messages.dialect import MESSAGES
 from modegate.core.policy.model import Policy
 from support.playbook import JSON, POLICY, Reply, Session
 
@@ -17,7 +17,7 @@ WRITE = json.dumps({"path": SECRET})
 
 def session(rules: Policy = POLICY) -> Session:
     """Return a session in plan mode whose agent speaks this API."""
-    return Session(rules=rules, dialect=MessagesDialect())
+    return Session(rules=rules, dialect=MESSAGES)
 
 
 def event(kind: str, *, name: str | None = "", **fields: Any) -> bytes:

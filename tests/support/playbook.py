@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from modegate.core.dialects.chat.dialect import ChatDialect
+from modegate.core.dialects.chat.dialect import CHAT
 from modegate.core.errors import ModegateError, UpstreamFailed
 from modegate.core.ids import DEFAULT_MODE, ModeId, Seq, SessionId, StepId
 from modegate.core.log.answering import answer as person_answers
@@ -28,7 +28,7 @@ from modegate.core.policy.model import Effect as RuleEffect
 from modegate.core.policy.model import Limits, Mode, Policy, Rule
 from modegate.core.policy.waiting import abandoned
 from modegate.core.step.answer.passed_bytes import Passed
-from modegate.core.step.dialect import Dialect
+from modegate.core.step.dialect import AnyDialect
 from modegate.core.step.effects import (
     Abandon,
     Append,
@@ -151,10 +151,10 @@ class Session:
     """A session whose log is a list."""
 
     def __init__(
-        self, mode_id: str = "plan", rules: Policy = POLICY, dialect: Dialect | None = None
+        self, mode_id: str = "plan", rules: Policy = POLICY, dialect: AnyDialect | None = None
     ) -> None:
         self.policy = rules
-        self.dialect = dialect or ChatDialect()
+        self.dialect = dialect or CHAT
         self.state = State()
         self.blobs: dict[str, bytes] = {}
         self.events: list[Event] = []

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from modegate.core.dialects.responses.dialect import ResponsesDialect
+from modegate.core.dialects.responses.dialect import RESPONSES
 from modegate.core.policy.model import Policy
 from support.playbook import JSON, POLICY, Reply, Session
 
@@ -23,7 +23,7 @@ EVENTS = {
 
 def session(mode: str = "plan", rules: Policy = POLICY) -> Session:
     """Return a session that speaks this API."""
-    return Session(mode, rules, ResponsesDialect())
+    return Session(mode, rules, RESPONSES)
 
 
 def tool(name: str) -> Json:

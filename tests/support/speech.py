@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from modegate.core.errors import DialectName
 from modegate.core.policy.model import Policy
-from modegate.core.step.dialect import Dialect
+from modegate.core.step.dialect import AnyDialect
 from modegate.scripted.model import Answer, ScriptDialect, Turn, render
 from support.playbook import POLICY, Cut, Got, Reply, Session, whole
 
@@ -73,7 +73,7 @@ class Api(Protocol):
 
     script: ScriptDialect
 
-    def dialect(self) -> Dialect:
+    def dialect(self) -> AnyDialect:
         """Return the dialect under test."""
         ...
 

@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from modegate.core.dialects.chat.dialect import ChatDialect
-from modegate.core.step.dialect import Dialect
-from modegate.scripted.chat import CHAT
+from modegate.core.dialects.chat.dialect import CHAT
+from modegate.core.step.dialect import AnyDialect
+from modegate.scripted.chat import CHAT as SCRIPT
 from support.speech import (
     SYSTEM,
     Called,
@@ -27,11 +27,11 @@ FINISHES = {"stop": "stop", "tool_calls": "calls", "length": "length", "content_
 class ChatApi:
     """Chat completions."""
 
-    script = CHAT
+    script = SCRIPT
 
-    def dialect(self) -> Dialect:
+    def dialect(self) -> AnyDialect:
         """Return the dialect under test."""
-        return ChatDialect()
+        return CHAT
 
     def request(self, history: History, tools: Sequence[str], *, streamed: bool) -> Json:
         """Return a request."""

@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from modegate.core.dialects.messages.dialect import MessagesDialect
-from modegate.core.step.dialect import Dialect
-from modegate.scripted.messages import MESSAGES
+from modegate.core.dialects.messages.dialect import MESSAGES
+from modegate.core.step.dialect import AnyDialect
+from modegate.scripted.messages import MESSAGES as SCRIPT
 from support.speech import SYSTEM, Called, Entry, Heard, History, Json, named_events, pairs
 
 FINISHES = {
@@ -23,11 +23,11 @@ DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta":
 class MessagesApi:
     """Messages."""
 
-    script = MESSAGES
+    script = SCRIPT
 
-    def dialect(self) -> Dialect:
+    def dialect(self) -> AnyDialect:
         """Return the dialect under test."""
-        return MessagesDialect()
+        return MESSAGES
 
     def request(self, history: History, tools: Sequence[str], *, streamed: bool) -> Json:
         """Return a request."""

@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from modegate.core.dialects.responses.dialect import ResponsesDialect
-from modegate.core.step.dialect import Dialect
-from modegate.scripted.responses import RESPONSES
+from modegate.core.dialects.responses.dialect import RESPONSES
+from modegate.core.step.dialect import AnyDialect
+from modegate.scripted.responses import RESPONSES as SCRIPT
 from support.speech import SYSTEM, Called, Entry, Heard, History, Json, named_events, pairs
 
 SEALED = "reasoning.encrypted_content"
@@ -21,11 +21,11 @@ CLOSINGS = ("response.completed", "response.incomplete", "response.failed", "err
 class ResponsesApi:
     """Responses."""
 
-    script = RESPONSES
+    script = SCRIPT
 
-    def dialect(self) -> Dialect:
+    def dialect(self) -> AnyDialect:
         """Return the dialect under test."""
-        return ResponsesDialect()
+        return RESPONSES
 
     def request(self, history: History, tools: Sequence[str], *, streamed: bool) -> Json:
         """Return a request."""

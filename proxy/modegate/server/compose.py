@@ -13,10 +13,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from modegate.core.dialects.chat.dialect import ChatDialect
-from modegate.core.dialects.messages.dialect import MessagesDialect
-from modegate.core.dialects.responses.compact import CompactDialect
-from modegate.core.dialects.responses.dialect import ResponsesDialect
+from modegate.core.dialects.chat.dialect import CHAT
+from modegate.core.dialects.messages.dialect import MESSAGES
+from modegate.core.dialects.responses.dialect import COMPACT, RESPONSES
 from modegate.core.endpoints import Kind
 from modegate.core.errors import LogUnavailable
 from modegate.core.policy.model import Waits
@@ -121,7 +120,6 @@ async def compose(
         )
         draining, memory, thinking = asyncio.Event(), Memory(), Thinking()
         stack.callback(thinking.close)
-        messages, responses = MessagesDialect(), ResponsesDialect()
         policies.on_failure.append(lambda _: metrics.reload_failures.inc())
         metrics.watch(
             Watched(
@@ -145,12 +143,12 @@ async def compose(
             access=access,
             sites=sites,
             dialects={
-                Kind.CHAT: ChatDialect(),
-                Kind.MESSAGES: messages,
-                Kind.COUNT_TOKENS: messages,
-                Kind.RESPONSES: responses,
-                Kind.INPUT_TOKENS: responses,
-                Kind.COMPACT: CompactDialect(),
+                Kind.CHAT: CHAT,
+                Kind.MESSAGES: MESSAGES,
+                Kind.COUNT_TOKENS: MESSAGES,
+                Kind.RESPONSES: RESPONSES,
+                Kind.INPUT_TOKENS: RESPONSES,
+                Kind.COMPACT: COMPACT,
             },
             clock=clock,
             metrics=metrics,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
@@ -17,11 +17,12 @@ from modegate.core.dialects.chat.answer import parsing as chat_answer
 from modegate.core.dialects.common import strict_json
 from modegate.core.dialects.responses.answer import call_consistency
 from modegate.core.dialects.responses.answer import stream as responses_stream
-from modegate.core.dialects.responses.dialect import ResponsesDialect
+from modegate.core.dialects.responses.dialect import RESPONSES
 from modegate.core.policy.judge import ToolCall
 from modegate.core.step.answer import calls, hop
 from modegate.core.wire import sse
 from modegate.core.wire.arguments import parse_arguments
+from support import speech_responses
 
 
 def _first_key(text: str) -> dict[str, Any] | None:
@@ -124,7 +125,11 @@ FAULTS: dict[str, Fault] = {
         lambda: _patched(
             patch.object(responses_stream, "agree", lambda *_: True),
             patch.object(call_consistency, "same_arguments", lambda *_: True),
-            patch.object(ResponsesDialect, "straightener", lambda *_: None),
+            patch.object(
+                speech_responses,
+                "RESPONSES",
+                replace(RESPONSES, straightener=lambda *_: None),
+            ),
         ),
     ),
     "what moves gets one index": Fault(

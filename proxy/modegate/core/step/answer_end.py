@@ -12,7 +12,8 @@ from modegate.core.step import texts
 from modegate.core.step.answer.calls import same_calls
 from modegate.core.step.answer.hop import HopAnswer, StreamedHop
 from modegate.core.step.answer.hop_whole import WholeHop
-from modegate.core.step.dialect import ChoiceRead, Dialect, Kind, Part, Refused, StreamWriter
+from modegate.core.step.answer.parts import ChoiceRead, Kind, Part, Refused, StreamWriter
+from modegate.core.step.dialect import AnyDialect
 from modegate.core.step.effects import StoreBlobs
 from modegate.core.step.request.transcript import Recording
 from modegate.core.step.stored_answers import Naming, changes
@@ -36,7 +37,7 @@ class End:
 class Closing:
     """The hops of one step so far, and the decision on what follows each."""
 
-    def __init__(self, dialect: Dialect, step: StepId) -> None:
+    def __init__(self, dialect: AnyDialect, step: StepId) -> None:
         """Begin a step."""
         self._dialect = dialect
         self._step = step
@@ -168,7 +169,7 @@ class Closing:
         text, self._told = self._told, ""
         if text:
             said = self._dialect.last_said(None, text)
-            self._record(index, said, self._dialect.aside_blob())
+            self._record(index, said, self._dialect.aside_blob)
 
     def _close(self, index: int, out: ChoiceRead | None, closing: str) -> None:
         # The closing text is a hop of its own: what the client's message keeps.

@@ -1,134 +1,32 @@
-"""What a dialect is to the rest of the core: read and edit a request, read an answer, write one.
+"""What a dialect is to the rest of the core: facts of one API, and functions that read and write it.
 
-An answer arrives as frames. Each frame is cut into parts, so that what may go at once (`live`), what
-must wait for a verdict (`call`) and what ends an answer (`finish`, `tail`, `done`) can be told apart;
-parts that leave together leave as the bytes that came.
+A dialect is one value that its package makes; `modegate.core.dialects.registered` lists them all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
-from modegate.core.errors import DialectName, ModegateError
-from modegate.core.ids import CallId, ToolName
-from modegate.core.log.events import Segment
-from modegate.core.policy.in_force import ModeInForce, ModesInForce
-from modegate.core.step.answer.calls import Gathered, digest
+from modegate.core.errors import DialectName
+from modegate.core.ids import ToolName
+from modegate.core.log.events import AnswerMapped, Segment, WithheldHop
+from modegate.core.policy.in_force import ModesInForce
+from modegate.core.step.answer.calls import Gathered
+from modegate.core.step.answer.parts import (
+    ChoiceRead,
+    ChoiceT,
+    Refused,
+    Spoken,
+    StreamReader,
+    StreamWriter,
+    WholeAnswer,
+)
 from modegate.core.step.answer.straightener import Ids, Straightener
+from modegate.core.step.effects import CallUpstream
 from modegate.core.step.request.request_form import Manner
 from modegate.core.wire.request_body import RequestBody
-from modegate.core.wire.sse import Frame
-
-MAX_TEXT = 256 * 1024
-"""Characters kept of one choice's text; a stream may be longer, but is then not told again."""
-
-
-class Kind(StrEnum):
-    """What a part is."""
-
-    LIVE = "live"
-    """Text, reasoning, comments: goes to the client the moment it comes."""
-    CALL = "call"
-    """Pieces of calls: held until they are judged."""
-    FINISH = "finish"
-    """The finish of one choice: its calls are complete."""
-    TAIL = "tail"
-    """What may follow a finish, such as usage."""
-    DONE = "done"
-    """The end of the answer."""
-    ERROR = "error"
-    """The upstream says that its answer failed: that is its end, and no call of it is one."""
-
-
-@dataclass(eq=False, slots=True)
-class Part:
-    """One thing that a frame says."""
-
-    frame: Any
-    """The dialect's own frame."""
-    kind: Kind
-    choice: int = 0
-    calls: tuple[Gathered, ...] = ()
-    """For `call`: one entry for each piece, in the frame's order."""
-    size: int = 0
-    """Bytes that it costs to hold it back."""
-    stop: bool = False
-    """For `finish`: no call goes with it, so that one which says calls were made is a normal one."""
-    ends: tuple[Gathered, ...] = ()
-    """For `call`: those that are complete with it; where none is, a choice's finish completes its calls."""
-
-
-@dataclass(slots=True)
-class ChoiceRead:
-    """What one choice of a hop's answer has said so far."""
-
-    texts: dict[str, list[str]] = field(default_factory=dict)
-    """Visible text under `text`, reasoning under its field's name, as pieces."""
-    calls: list[Gathered] = field(default_factory=list)
-    finish: str | None = None
-    size: int = 0
-    """Characters said."""
-
-    def say(self, kind: str, text: str) -> None:
-        """Add a piece of text, and keep it as long as the whole can be of use."""
-        self.size += len(text)
-        if self.size <= MAX_TEXT:
-            self.texts.setdefault(kind, []).append(text)
-
-    @property
-    def whole(self) -> bool:
-        """Whether all that was said is kept, so that it can be told to the model again."""
-        return self.size <= MAX_TEXT
-
-    def text(self, kind: str = "text") -> str:
-        """Return one kind of text whole."""
-        return "".join(self.texts.get(kind, ()))
-
-    def released(self) -> list[Gathered]:
-        """Return the calls that the client gets."""
-        return [call for call in self.calls if call.released]
-
-    def refused(self) -> list[Gathered]:
-        """Return the calls that it does not."""
-        return [call for call in self.calls if call.released is False]
-
-    def segments(self) -> list[Segment]:
-        """Return what the client gets of it, for the log."""
-        found = [
-            Segment(kind, len(text), digest(text))
-            for kind in self.texts
-            if (text := self.text(kind))
-        ]
-        return [*found, *self.released_segment()]
-
-    def released_segment(self) -> list[Segment]:
-        """Return its released calls as a segment, if there are any."""
-        ids = tuple(CallId(call.id) for call in self.released())
-        return [Segment("calls", len(ids), digest("\n".join(ids)), ids)] if ids else []
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A call that was not released, and what the model is told."""
-
-    call: Gathered
-    id: str
-    """The id under which it stands in the history; differs from the model's where that could collide."""
-    answer: str
-    """Its result; none for what the provider ran, of which the model is told by a note (`texts.unshown`)."""
-    force: ModeInForce | None
-    """The mode that refused it; None in default mode."""
-    leave: bool = False
-    """That mode can be left by a plan."""
-    person: bool = False
-    """A person answered it."""
-    approved: bool = False
-    """What it asked for was done: our answer to it is no error."""
-    note: str = ""
-    """What the client is told of it where the answer ends with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,27 +41,15 @@ class Item:
     """A sentence can be put behind its words, so that it is refused nowhere."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spoken:
-    """A string of visible text in an answer: what some agents look for calls in."""
-
-    text: str
-    choice: int = 0
-    place: Any = None
-    """Which text it belongs to, where an answer has several: one block, one part of a message."""
-    repeats: bool = False
-    """It says whole what came in pieces before."""
-    voice: str = ""
-    """Empty for visible text, else a name for reasoning, which some agents take for text."""
-    fixed: bool = False
-    """The model's provider takes it back as it was or not at all, so that nothing of it can be replaced."""
-
-
 class Request(Protocol):
     """A request that was read."""
 
     body: bytes
-    messages: Sequence[Any]
+
+    @property
+    def messages(self) -> Sequence[object]:
+        """The items of the history that it holds."""
+        ...
 
     @property
     def declared(self) -> frozenset[str]:
@@ -185,6 +71,13 @@ class Request(Protocol):
         """Ids of calls in the history."""
         ...
 
+    def value(self, key: str) -> Any:
+        """Return a top-level member as Python; None where there is none."""
+        ...
+
+
+RequestT = TypeVar("RequestT", bound=Request)
+
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
@@ -204,212 +97,163 @@ class Assembled:
         return (*self.tools, *self.beside)
 
 
-class StreamReader(Protocol):
-    """Reads the streamed answer of one hop."""
-
-    usage: dict[str, Any] | None
-    ordered: bool
-    """Whether what follows a held call waits for it: where a client counts items by their place."""
-
-    @property
-    def choices(self) -> Mapping[int, ChoiceRead]:
-        """What the answer's choices have said."""
-        ...
-
-    def read(self, frame: Frame) -> list[Part]:
-        """Read one frame and give its parts.
-
-        Raises:
-            AnswerUnreadable: it cannot be read in a way that leaves no doubt.
-        """
-        ...
-
-
-class StreamWriter(Protocol):
-    """Writes one continuous streamed answer from the parts of one hop or more."""
-
-    def seen(self, part: Part) -> None:
-        """Note what the answer is called, though nothing of it may go yet."""
-        ...
-
-    def write(self, parts: Sequence[Part]) -> bytes:
-        """Return the bytes of parts that may go."""
-        ...
-
-    def next_hop(self, usage: Mapping[str, Any] | None) -> None:
-        """Another hop's parts follow; this is the usage of the one that was."""
-        ...
-
-    def text(self, choice: int, text: str) -> bytes:
-        """Return a piece of text of our own."""
-        ...
-
-    def finish(self, choice: int) -> bytes:
-        """Return a normal finish of our own."""
-        ...
-
-    def keepalive(self) -> bytes:
-        """Return what keeps the client waiting and means nothing; empty behind the answer's end.
-
-        It is an event, since idle timers of agents do not count comments (R1), unless the answer has not
-        begun or a choice is over: there some client's reader takes no event that means nothing.
-        """
-        ...
-
-    def done(self) -> bytes:
-        """Return the end of the answer."""
-        ...
-
-    def stopped(self) -> bytes:
-        """Return what tells the client that the upstream stopped without an end, where the API has a way."""
-        ...
-
-    def error(self, error: ModegateError) -> bytes:
-        """Return the dialect's error in mid-stream."""
-        ...
-
-
-class WholeAnswer(Protocol):
-    """An answer that came as one JSON body."""
-
-    usage: Mapping[str, Any] | None
-    failed: bool
-    """The upstream says that it failed, so none of its calls is one."""
-
-    @property
-    def choices(self) -> Mapping[int, ChoiceRead]:
-        """What its choices say."""
-        ...
-
-    def write(
-        self,
-        *,
-        before: Sequence[Any],
-        closing: Mapping[int, str],
-        stop: frozenset[int],
-        usage: Sequence[Mapping[str, Any]],
-    ) -> bytes:
-        """Return the body without the calls that were not released.
-
-        `before` is what earlier hops said; `closing` the text with which a choice ends instead of its
-        calls; in a choice of `stop` a finish that says calls were made is a normal one; `usage` is what
-        earlier hops spent.
-        """
-        ...
-
-
 Found = Mapping[int, tuple[Sequence[Sequence[Segment]], Sequence[bytes]]]
 """For an item's index: what the client got of each hop, and the stored bodies."""
+Notices = Mapping[int, Sequence[str]]
+"""For an item's index: the sentences to put behind it."""
+Lost = Mapping[int, Sequence[WithheldHop]]
+"""For an item's index: the hops of a turn of which a stored body is gone, so that nothing is put back."""
 
 
-class Dialect(Protocol):
-    """One API. Each method takes the requests and choices that its own readers gave."""
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Where the provider keeps the answer to a request."""
 
-    name: DialectName
+    conversation: str = ""
+    """The conversation that it is added to; empty where an answer is known by its own id."""
 
-    def read(self, body: RequestBody) -> Any:
-        """Read a request.
 
-        Raises:
-            BadRequest: it cannot be read in a way that leaves no doubt.
+class Fetched(Protocol):
+    """A stored answer that a client asked for."""
+
+    @property
+    def calls(self) -> list[Gathered]:
+        """Its calls, as the gate reads them."""
+        ...
+
+    def write(self, name: str, refused: frozenset[str], own: frozenset[str]) -> bytes:
+        """Return it under this id, without the calls that were not released, and results of refused ones.
+
+        `own` are all ids of the answer, which it does not go on from: those of its hops are our matter.
         """
         ...
 
-    def assemble(self, request: Any, in_force: ModesInForce, section: str) -> Assembled:
-        """Show the model only what the mode allows, and the section unless it is empty.
 
-        Raises:
-            BadRequest: what is asked for cannot be filtered without changing what is asked.
-        """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredAnswers(Generic[RequestT, ChoiceT]):
+    """An API whose provider may keep answers."""
+
+    kept: Callable[[RequestT], Kept | None]
+    """Where the answer to a request is kept; None if it is not."""
+    unstored: Callable[[RequestBody], bytes]
+    """The body of a request with `store: false`, for upstreams that store nothing."""
+    goes_on_from: Callable[[RequestT], str]
+    """The id of the answer or the conversation that a request goes on from; empty for none."""
+    go_on: Callable[[RequestT, AnswerMapped], bytes]
+    """Let a request go on from the last hop, with the results that are owed in front."""
+    chained: Callable[[RequestT, ChoiceT, Sequence[Refused]], bytes | None]
+    """The next hop as our answers alone, behind the answer that the provider keeps; None where it keeps
+    none, so that all that was said goes again."""
+    answer_id: Callable[[ChoiceT], str]
+    """The id under which a hop's answer is kept; empty if it is not."""
+    owed: Callable[[Sequence[Refused], str], tuple[str, ...]]
+    """The results of refused calls, and a note to the model, as JSON for a later request."""
+    fetched: Callable[[bytes], Fetched]
+    """Read a stored answer; raises `AnswerUnreadable`."""
+    fetched_items: Callable[[bytes], Fetched]
+    """Read what an answer was given to, as a list of items; raises `AnswerUnreadable`."""
+
+
+class OpenReader(Protocol):
+    """Makes a reader for one hop's stream."""
+
+    def __call__(self, *, strictly: bool) -> StreamReader:
+        """`strictly`: its frames will be edited."""
         ...
 
-    def extend(
-        self, request: Any, choice: Any, refused: Sequence[Refused], manner: Manner
-    ) -> bytes:
-        """Return the next hop's request: this one, the model's turn, our answers to its calls."""
-        ...
 
-    def turn_blob(self, choice: Any, refused: Sequence[Refused]) -> bytes:
-        """Return the stored body of a hop of which every call was refused."""
-        ...
+class FindSpoken(Protocol):
+    """Finds the visible text of one frame or of a whole answer."""
 
-    def partial_blob(self, choice: Any, refused: Sequence[Refused]) -> bytes:
-        """Return the stored body of a hop of which some calls were released."""
-        ...
-
-    def aside_blob(self) -> bytes:
-        """Return the stored body of words of our own between hops, which the model is not to find."""
-        ...
-
-    def items(self, request: Any) -> list[Item]:
-        """Return the history's items with their keys."""
-        ...
-
-    def last_key(self, request: Any) -> str:
-        """Return the key of the history's last item; empty if there is none."""
-        ...
-
-    def answer_key(self, said: Sequence[Any]) -> str:
-        """Return the key that the answer will have when the client sends back what these hops said."""
-        ...
-
-    def last_said(self, out: Any | None, closing: str) -> ChoiceRead:
-        """Return what the client got last: what a hop had said before it failed, and our closing text."""
-        ...
-
-    def restore(
-        self,
-        request: Any,
-        found: Found,
-        notices: Mapping[int, Sequence[str]],
-        manner: Manner,
-    ) -> bytes:
-        """Put withheld exchanges back, and notices at the end of the items with these indices."""
-        ...
-
-    def newest_is_user(self, request: Any) -> bool:
-        """Return whether the history ends with a message of the user."""
-        ...
-
-    def stream_reader(self, *, strictly: bool) -> StreamReader:
-        """Return a reader for one hop; `strictly` where its frames will be edited."""
-        ...
-
-    def straightener(self, limit: int, ids: Ids) -> Straightener | None:
-        """Return what straightens a hop's stream, where the API has servers that need it.
-
-        At most `limit` bytes may wait in it; `ids` has some for calls that have none.
-        """
-        ...
-
-    def straight_whole(self, body: bytes, ids: Ids) -> bytes:
-        """Return a whole answer in which no call lacks what every client goes by."""
-        ...
-
-    def stream_writer(self) -> StreamWriter:
-        """Return the writer for a step."""
-        ...
-
-    def read_whole(self, body: bytes) -> WholeAnswer:
-        """Read an answer that is one JSON body.
-
-        Raises:
-            AnswerUnreadable: it cannot be read.
-        """
-        ...
-
-    def spoken(self, data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]]:
-        """Return the visible text of one frame or of a whole answer, and which choices end with it.
+    def __call__(self, data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]]:
+        """Return the texts, and which choices end with them.
 
         Raises:
             AnswerUnreadable: it cannot be read with no doubt left.
         """
         ...
 
-    def system_text(self, request: Any) -> str:
-        """Return what the agent tells its model of itself."""
-        ...
 
-    def may_go_on(self, finish: str | None) -> bool:
-        """Return whether an answer that finished so may be followed by another hop."""
-        ...
+def _none_needed(_limit: int, _ids: Ids) -> None:
+    """Straighten no stream."""
+
+
+def _as_it_came(body: bytes, _ids: Ids) -> bytes:
+    return body
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect(Generic[RequestT, ChoiceT]):
+    """One API. Its functions take the requests and choices that its own readers gave."""
+
+    name: DialectName
+
+    # Requests.
+    read: Callable[[RequestBody], RequestT]
+    """Read a request; raises `BadRequest` where it cannot be read in a way that leaves no doubt."""
+    assemble: Callable[[RequestT, ModesInForce, str], Assembled]
+    """Show the model only what the mode allows, and the section unless it is empty; raises `BadRequest`
+    where what is asked for cannot be filtered without changing what is asked."""
+    extend: Callable[[RequestT, ChoiceT, Sequence[Refused], Manner], bytes]
+    """The next hop's request: this one, the model's turn, our answers to its calls."""
+    system_text: Callable[[RequestT], str]
+    """What the agent tells its model of itself."""
+
+    # The history.
+    items: Callable[[RequestT], list[Item]]
+    """The history's items with their keys."""
+    last_key: Callable[[RequestT], str]
+    """The key of the history's last item; empty if there is none."""
+    newest_is_user: Callable[[RequestT], bool]
+    """Whether the history ends with a message of the user."""
+    answer_key: Callable[[Sequence[ChoiceT]], str]
+    """The key that the answer will have when the client sends back what these hops said."""
+    restore: Callable[[RequestT, Found, Notices, Manner], bytes]
+    """Put withheld exchanges back, and notices at the end of the items with these indices."""
+    turn_blob: Callable[[ChoiceT, Sequence[Refused]], bytes]
+    """The stored body of a hop of which every call was refused."""
+    partial_blob: Callable[[ChoiceT, Sequence[Refused]], bytes]
+    """The stored body of a hop of which some calls were released."""
+    aside_blob: bytes
+    """The stored body of words of our own between hops, which the model is not to find."""
+
+    # Answers.
+    stream_reader: OpenReader
+    stream_writer: Callable[[], StreamWriter]
+    read_whole: Callable[[bytes], WholeAnswer[ChoiceT]]
+    """Read an answer that is one JSON body; raises `AnswerUnreadable`."""
+    spoken: FindSpoken
+    last_said: Callable[[ChoiceT | None, str], ChoiceT]
+    """What the client got last: what a hop had said before it failed, and our closing text."""
+    may_go_on: Callable[[str | None], bool]
+    """Whether an answer that finished so may be followed by another hop."""
+
+    # What only some APIs need.
+    straightener: Callable[[int, Ids], Straightener | None] = _none_needed
+    """What straightens a hop's stream, where the API has servers that need it: at most so many bytes may
+    wait in it; `Ids` has some for calls that have none."""
+    straight_whole: Callable[[bytes, Ids], bytes] = _as_it_came
+    """A whole answer in which no call lacks what every client goes by."""
+    stored: StoredAnswers[RequestT, ChoiceT] | None = None
+    """For an API whose provider may keep answers."""
+    forget: Callable[[RequestT, Found, Notices, Lost], bytes] | None = None
+    """For an API that takes no reasoning of which the call that it led to is gone: `restore`, and take out
+    reasoning that nothing follows any more."""
+    unbound: Callable[[bytes], bytes] | None = None
+    """For stored bodies with what only the model takes back that said it: such a body as another takes it."""
+    mend: Callable[[CallUpstream, bytes], CallUpstream | None] | None = None
+    """For an API that may refuse what a mode changes: the request to send instead of one that was refused
+    with these words; None where this is no such refusal."""
+
+
+AnyDialect: TypeAlias = Dialect[Request, ChoiceRead]
+"""A dialect of which is not known which: made by `erased` alone."""
+
+
+def erased(dialect: Dialect[RequestT, ChoiceT]) -> AnyDialect:
+    """Forget which requests and choices a dialect takes.
+
+    The one place in which this is forgotten: a step works with one dialect, and hands its functions nothing
+    but what they gave it, so that every function gets what it takes.
+    """
+    return cast(AnyDialect, dialect)

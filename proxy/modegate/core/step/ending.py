@@ -19,7 +19,7 @@ from modegate.core.step.answer.hop_whole import WholeHop
 from modegate.core.step.answer.rejection import Rejection
 from modegate.core.step.answer.stream_detection import is_stream
 from modegate.core.step.answer_end import Closing, End
-from modegate.core.step.dialect import Dialect
+from modegate.core.step.dialect import AnyDialect
 from modegate.core.step.effects import (
     Append,
     Count,
@@ -42,7 +42,7 @@ class Ending:
     _now: ModesInForce
     """What the session stood under when that was last read."""
 
-    def __init__(self, dialect: Dialect, step: StepId) -> None:
+    def __init__(self, dialect: AnyDialect, step: StepId) -> None:
         """Begin with nothing sent."""
         self._dialect = dialect
         self._writer = dialect.stream_writer()

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 
 from modegate.core.errors import (
     AnswerUnreadable,
@@ -25,6 +24,7 @@ from modegate.core.step import exit_tool, texts
 from modegate.core.step.answer.gate import Ask, Gate
 from modegate.core.step.answer.hop import HopAnswer, StreamedHop
 from modegate.core.step.answer.hop_whole import WholeHop
+from modegate.core.step.answer.parts import Refused
 from modegate.core.step.answer.passed_bytes import Passed
 from modegate.core.step.answer.rejection import Rejection
 from modegate.core.step.answer.stream_detection import (
@@ -33,7 +33,7 @@ from modegate.core.step.answer.stream_detection import (
     is_stream,
     unlabelled,
 )
-from modegate.core.step.dialect import Dialect, Refused
+from modegate.core.step.dialect import AnyDialect
 from modegate.core.step.effects import (
     AskPerson,
     Count,
@@ -64,7 +64,7 @@ __all__ = ["Exchange", "StepRequest"]
 class Exchange(Ending):
     """One step."""
 
-    def __init__(self, dialect: Dialect, step: StepRequest) -> None:
+    def __init__(self, dialect: AnyDialect, step: StepRequest) -> None:
         """Take a request that was not yet looked at."""
         super().__init__(dialect, step.step)
         self._step, self._counts = step, step.counts
@@ -244,7 +244,8 @@ class Exchange(Ending):
             )
             if not self._lenient:
                 ids = self._asking.ids(self._closing.hops)
-                whole.straight = partial(self._dialect.straight_whole, ids=ids)
+                straight = self._dialect.straight_whole
+                whole.straight = lambda body: straight(body, ids)
         self._closing.begin_hop(self._answer)
         self._status, self._headers = status, self._own_head(lines)
         return self._send_head(status, self._headers) if streamed and not later else []

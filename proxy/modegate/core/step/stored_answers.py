@@ -8,64 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
 
 from modegate.core.ids import Lane, StepId
 from modegate.core.log.events import AnswerMapped
 from modegate.core.log.fold import State
-from modegate.core.step.dialect import ChoiceRead, Dialect, Refused
-from modegate.core.wire.request_body import RequestBody
+from modegate.core.step.answer.parts import ChoiceRead, Refused
+from modegate.core.step.dialect import AnyDialect, Kept, Request
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """Where the provider keeps the answer to a request."""
-
-    conversation: str = ""
-    """The conversation that it is added to; empty where an answer is known by its own id."""
-
-
-@runtime_checkable
-class KeepsAnswers(Protocol):
-    """A dialect whose provider may keep answers."""
-
-    def kept(self, request: Any) -> Kept | None:
-        """Return where the answer to a request is kept; None if it is not."""
-        ...
-
-    def unstored(self, body: RequestBody) -> bytes:
-        """Return a request's body as one that asks for nothing to be kept, for who keeps nothing."""
-        ...
-
-    def goes_on_from(self, request: Any) -> str:
-        """Return the id of the answer or the conversation that a request goes on from; empty for none."""
-        ...
-
-    def go_on(self, request: Any, mapped: AnswerMapped) -> bytes:
-        """Let a request go on from the last hop, with the results that are owed in front."""
-        ...
-
-    def chained(self, request: Any, choice: Any, refused: Sequence[Refused]) -> bytes | None:
-        """Return the next hop as our answers alone, behind the answer that the provider keeps.
-
-        None where it keeps none, so that all that was said goes again.
-        """
-        ...
-
-    def answer_id(self, choice: Any) -> str:
-        """Return the id under which a hop's answer is kept; empty if it is not."""
-        ...
-
-    def owed(self, refused: Sequence[Refused], note: str) -> tuple[str, ...]:
-        """Return the results of refused calls, and a note to the model, as JSON for a later request."""
-        ...
-
-
-def meant(dialect: Dialect, request: Any, state: State) -> AnswerMapped | None:
+def meant(dialect: AnyDialect, request: Request, state: State) -> AnswerMapped | None:
     """Find what a request goes on from, if the client knows it otherwise or something is owed."""
-    if not state.mapped or not isinstance(dialect, KeepsAnswers):
+    if not state.mapped or dialect.stored is None:
         return None
-    found = state.mapped.get(dialect.goes_on_from(request))
+    found = state.mapped.get(dialect.stored.goes_on_from(request))
     return found if found is not None and changes(found) else None
 
 
@@ -79,9 +34,9 @@ class Chain:
     """The lane of the answer that it goes on from, as it is with tools; None if that is not known."""
 
 
-def chain(dialect: Dialect, request: Any, state: State) -> Chain:
+def chain(dialect: AnyDialect, request: Request, state: State) -> Chain:
     """Find what a request goes on from, by whatever way it is chained."""
-    name = dialect.goes_on_from(request) if isinstance(dialect, KeepsAnswers) else ""
+    name = dialect.stored.goes_on_from(request) if dialect.stored else ""
     if not name:
         return Chain()
     found = known(name, state)
@@ -104,25 +59,23 @@ def changes(mapped: AnswerMapped) -> bool:
     return mapped.client != mapped.last or bool(mapped.owed)
 
 
-def go_on(dialect: Dialect, request: Any, mapped: AnswerMapped) -> bytes:
+def go_on(dialect: AnyDialect, request: Request, mapped: AnswerMapped) -> bytes:
     """Return the request as one that goes on from the last hop."""
-    if not isinstance(dialect, KeepsAnswers):
+    if dialect.stored is None:
         raise TypeError("this dialect's answers are not kept")
-    return dialect.go_on(request, mapped)
+    return dialect.stored.go_on(request, mapped)
 
 
 def chained(
-    dialect: Dialect, request: Any, choice: ChoiceRead, refused: Sequence[Refused]
+    dialect: AnyDialect, request: Request, choice: ChoiceRead, refused: Sequence[Refused]
 ) -> bytes | None:
     """Return the next hop as our answers alone, where the provider keeps the rest; else None."""
-    if not isinstance(dialect, KeepsAnswers):
-        return None
-    return dialect.chained(request, choice, refused)
+    return dialect.stored.chained(request, choice, refused) if dialect.stored else None
 
 
-def where_kept(dialect: Dialect, request: Any) -> Kept | None:
+def where_kept(dialect: AnyDialect, request: Request) -> Kept | None:
     """Return where the answer to a request is kept."""
-    return dialect.kept(request) if isinstance(dialect, KeepsAnswers) else None
+    return dialect.stored.kept(request) if dialect.stored else None
 
 
 def settled(kept: Kept | None, mapped: AnswerMapped | None) -> tuple[AnswerMapped, ...]:
@@ -138,9 +91,9 @@ def settled(kept: Kept | None, mapped: AnswerMapped | None) -> tuple[AnswerMappe
 class Naming:
     """What a step's client will know its answer by."""
 
-    def __init__(self, dialect: Dialect, step: StepId) -> None:
+    def __init__(self, dialect: AnyDialect, step: StepId) -> None:
         """Begin a step whose answer is not kept."""
-        self._dialect = dialect
+        self._stored = dialect.stored
         self._step = step
         self.kept: Kept | None = None
         self.lane = Lane("")
@@ -154,14 +107,14 @@ class Naming:
         `shown` is the hop whose id the client saw, `hops` are those that came to an end, `refused` is what
         was refused in the last of them, and `note` what else the model is to be told of that.
         """
-        if self.kept is None or not isinstance(self._dialect, KeepsAnswers):
+        if self.kept is None or self._stored is None:
             return []
         name = self.kept.conversation
-        client = name or self._dialect.answer_id(shown)
-        ids = [self._dialect.answer_id(hop) for hop in hops]
+        client = name or self._stored.answer_id(shown)
+        ids = [self._stored.answer_id(hop) for hop in hops]
         end = name or ids[-1]
         if not client or not end:
             return []
         others = tuple(dict.fromkeys(one for one in ids if one and one not in (client, end)))
-        owed = self._dialect.owed(refused, note)
+        owed = self._stored.owed(refused, note)
         return [AnswerMapped(self._step, client, end, owed, others, self.lane)]

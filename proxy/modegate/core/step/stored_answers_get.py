@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import msgspec
 
@@ -17,7 +16,7 @@ from modegate.core.ids import StepId
 from modegate.core.log.events import AnswerMapped
 from modegate.core.policy.in_force import ModesInForce
 from modegate.core.step.answer.gate import Gate, Offer
-from modegate.core.step.dialect import Dialect
+from modegate.core.step.dialect import AnyDialect, Fetched
 from modegate.core.step.stored_answers import known
 from modegate.core.step.text_calls.gate import TextGate
 from modegate.core.step.text_calls.shapes import TextCalls
@@ -28,22 +27,6 @@ _WHOLE = frozenset({b"", b"stream=false"})
 
 _IDS = ("call_id", "id", "approval_request_id")
 """Where a result says which call it is of."""
-
-
-class Fetched(Protocol):
-    """A dialect's stored answer."""
-
-    @property
-    def calls(self) -> list[Any]:
-        """Its calls, as the gate reads them."""
-        ...
-
-    def write(self, name: str, refused: frozenset[str], own: frozenset[str]) -> bytes:
-        """Return it under this id, without the calls that were not released, and results of refused ones.
-
-        `own` are all ids of the answer, which it does not go on from: those of its hops are our matter.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +81,7 @@ def _parts(query: bytes) -> list[bytes]:
     return [part for part in query.lower().split(b"&") if part not in _WHOLE]
 
 
-def reworded(step: StepId, body: bytes, dialect: Dialect, in_force: ModesInForce) -> bytes:
+def reworded(step: StepId, body: bytes, dialect: AnyDialect, in_force: ModesInForce) -> bytes:
     """Return a stored answer without calls in its plain text, where a mode says that those are refused.
 
     Which agent asks is not known here, so that nothing else counts.

@@ -14,7 +14,7 @@ from modegate.core.log.approvals import Approval, Status
 from modegate.core.policy.in_force import ModeInForce
 from modegate.core.policy.model import EXIT_TOOL
 from modegate.core.step.answer.calls import Gathered
-from modegate.core.step.dialect import Refused
+from modegate.core.step.answer.parts import Refused
 
 MAX_NAMED = 12
 """Tools named in a refusal; more would only cost tokens."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from starlette.types import Send
 
 from modegate.core.dialects.responses.answer.fetched import FetchedItems, FetchedResponse
-from modegate.core.dialects.responses.dialect import ResponsesDialect
+from modegate.core.dialects.responses.dialect import RESPONSES
 from modegate.core.errors import AnswerUnreadable, TooLarge
 from modegate.core.ids import StepId
 from modegate.core.policy.in_force import ModesInForce, combine
@@ -71,7 +71,7 @@ def _allowed(body: bytes, what: tuple[StepId, Fetch, ModesInForce]) -> bytes:
     step, planned, in_force = what
     if planned.asked:
         return judge(step, FetchedItems(body), planned, in_force)
-    body = reworded(step, body, ResponsesDialect(), in_force)
+    body = reworded(step, body, RESPONSES, in_force)
     return judge(step, FetchedResponse(body), planned, in_force)
 
 

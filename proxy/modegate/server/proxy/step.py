@@ -36,9 +36,8 @@ from modegate.core.policy.routes import (
     model_of_path,
 )
 from modegate.core.step import stored_answers_get
-from modegate.core.step.dialect import Dialect
+from modegate.core.step.dialect import AnyDialect
 from modegate.core.step.exchange import Exchange, StepRequest
-from modegate.core.step.stored_answers import KeepsAnswers
 from modegate.core.wire import headers as lines
 from modegate.core.wire.overrides import BODILESS, override
 from modegate.core.wire.request_body import RequestBody
@@ -82,7 +81,7 @@ class StepServices:
     """Whose tokens go to no upstream."""
     sites: Sites
     """Under which names requests are taken that get a credential of ours."""
-    dialects: dict[Kind, Dialect]
+    dialects: dict[Kind, AnyDialect]
     """The endpoints that the gate can read."""
     clock: Clock
     metrics: Metrics
@@ -116,7 +115,7 @@ class Step:
         # Errors are told in it, also that of a path whose session has no valid name.
         self._dialect = dialect_of_path(_PREFIX.sub(b"", scope["raw_path"]), self._headers)
         self._drive: Drive | None = None
-        self._raw: Dialect | None = None
+        self._raw: AnyDialect | None = None
         """What an answer that passes raw is written in."""
         self._outcome = "failed"
 
@@ -345,14 +344,14 @@ class Step:
         return await fetch(upstream, request, what, self._tell, room, watch)
 
     async def _exchange(
-        self, endpoint: Endpoint, dialect: Dialect, upstream: ChosenUpstream, *, gated: bool
+        self, endpoint: Endpoint, dialect: AnyDialect, upstream: ChosenUpstream, *, gated: bool
     ) -> Exchange:
         thinking = self._reach.thinking
         body = await self._body.read(thinking)
         self._body.check_decoded(gated=gated)
         head = lines.request_headers(self._headers, content_length=False)
-        if isinstance(dialect, KeepsAnswers) and not upstream.stores:
-            body = RequestBody(await thinking(body.cost, dialect.unstored, body))
+        if dialect.stored is not None and not upstream.stores:
+            body = RequestBody(await thinking(body.cost, dialect.stored.unstored, body))
             head = lines.replace(head, b"content-encoding", None)
         self._share.take(COPIES * len(body.decoded))
         learned = upstream.learned

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from modegate.core.dialects.chat.dialect import ChatDialect
+from modegate.core.dialects.chat.dialect import CHAT
 from modegate.core.ids import DEFAULT_MODE, StepId
 from modegate.core.policy.model import Effect, Exit, ExitOption
 from modegate.core.step import texts
@@ -115,7 +115,7 @@ def test_g11_nothing_is_sent_before_the_head_nor_into_what_passes_unread(speech:
 
 def chat_told(*frames: bytes) -> list[list[dict[str, Any] | str]]:
     """Return what is sent at each silence around these frames: events, or comments."""
-    session = Session("plan", RULES, ChatDialect())
+    session = Session("plan", RULES, CHAT)
     raw = json.dumps(request(*TOOLS, stream=True)).encode()
     exchange = Exchange(session.dialect, StepRequest(StepId("s"), [], RequestBody(raw)))
     exchange.begin(session.in_force())

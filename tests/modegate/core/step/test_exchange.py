@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from modegate.core.dialects.chat.dialect import ChatDialect
+from modegate.core.dialects.chat.dialect import CHAT
 from modegate.core.errors import LogUnavailable, ModegateError
 from modegate.core.ids import ModeId, StepId
 from modegate.core.log.approval_events import ApprovalAsked
@@ -323,7 +323,7 @@ def test_l12_a_log_that_cannot_be_read_at_the_verdict(streamed: bool) -> None:
 
 def test_an_error_of_our_own_in_the_middle() -> None:
     """It is told in the client's format, once, and a step that is over takes no more."""
-    exchange = Exchange(ChatDialect(), _request(REQUEST))
+    exchange = Exchange(CHAT, _request(REQUEST))
     session = Session()
     exchange.begin(session.in_force())
     exchange.upstream_head(200, list(STREAM))
@@ -347,7 +347,7 @@ def _request(body: dict[str, Any] | bytes) -> StepRequest:
 
 def test_the_first_step_of_a_lane_logs_what_its_model_is_shown() -> None:
     """Durable, in front of the request."""
-    exchange = Exchange(ChatDialect(), _request(REQUEST))
+    exchange = Exchange(CHAT, _request(REQUEST))
     effects = exchange.begin(Session().in_force())
     append, upstream = effects
     assert isinstance(append, Append)

@@ -9,7 +9,7 @@ import pytest
 
 from modegate.core.errors import UpstreamFailed
 from modegate.core.log.events import CallJudged, RequestHeader, RequestHeaderDelta, TurnWithheld
-from modegate.core.step.dialect import ChoiceRead
+from modegate.core.step.answer.parts import ChoiceRead
 from modegate.core.step.effects import Finish, SendHead
 from support.playbook import (
     DONE,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from modegate.core.dialects.responses.answer.fetched import FetchedItems, FetchedResponse
-from modegate.core.dialects.responses.dialect import ResponsesDialect
+from modegate.core.dialects.responses.dialect import RESPONSES
 from modegate.core.endpoints import Kind, classify
 from modegate.core.errors import AnswerUnreadable, EndpointNotGated
 from modegate.core.ids import DEFAULT_MODE, StepId
@@ -150,7 +150,7 @@ def test_h4_calls_in_its_text_are_not_shown_where_a_mode_says_so(
         }
     ).encode()
     in_force = Session(rules=policy(mode("plan", "read", text_calls=text_calls))).in_force()
-    told = reworded(StepId("a" * 20), body, ResponsesDialect(), in_force).decode()
+    told = reworded(StepId("a" * 20), body, RESPONSES, in_force).decode()
     assert ("S3CRET" in told) is shown
     assert ("stood here in plain text" in told) is not shown
     assert '\\"read\\", \\"input\\": {}}.' in told

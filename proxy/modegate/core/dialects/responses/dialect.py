@@ -1,11 +1,14 @@
-"""The Responses API behind the dialects' protocol."""
+"""OpenAI Responses, and the endpoint of it that makes a history shorter."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 
 from modegate.core.dialects.responses.answer import visible_text
 from modegate.core.dialects.responses.answer.answer_items import ResponsesRead
+from modegate.core.dialects.responses.answer.fetched import FetchedItems, FetchedResponse
 from modegate.core.dialects.responses.answer.items import CALLS
 from modegate.core.dialects.responses.answer.straight import ResponsesStraightener
 from modegate.core.dialects.responses.answer.stream import ResponsesStreamReader
@@ -13,163 +16,85 @@ from modegate.core.dialects.responses.answer.whole import ResponsesWhole
 from modegate.core.dialects.responses.answer.write import ResponsesStreamWriter
 from modegate.core.dialects.responses.request import edit, history, restore, stored
 from modegate.core.dialects.responses.request.parsing import ResponsesRequest
-from modegate.core.errors import DialectName
-from modegate.core.log.events import AnswerMapped
 from modegate.core.policy.in_force import ModesInForce
-from modegate.core.step.answer.straightener import Ids, Listed
-from modegate.core.step.dialect import (
-    Assembled,
-    Found,
-    Item,
-    Refused,
-    Spoken,
-)
+from modegate.core.step.answer.parts import Refused
+from modegate.core.step.answer.straightener import Listed
+from modegate.core.step.dialect import Assembled, Dialect, Found, Notices, StoredAnswers, erased
 from modegate.core.step.request.request_form import Manner
-from modegate.core.step.request.transcript import Lost
-from modegate.core.step.stored_answers import Kept
-from modegate.core.wire.request_body import RequestBody
-
-_LISTED = Listed("output", CALLS, "call_id", "call_")
 
 
-class ResponsesDialect:
-    """OpenAI Responses."""
+def _extend(
+    request: ResponsesRequest, choice: ResponsesRead, refused: Sequence[Refused], manner: Manner
+) -> bytes:
+    return history.extend(request, choice, refused, manner.thoughts)
 
-    name: DialectName = "responses"
 
-    def read(self, body: RequestBody) -> ResponsesRequest:
-        """Read a request."""
-        return ResponsesRequest(body)
+def _restore(request: ResponsesRequest, found: Found, notices: Notices, _manner: Manner) -> bytes:
+    # Reasoning in front of them is the agent's own, and stays as the agent sends it.
+    return restore.restore(request, found, notices)
 
-    def assemble(
-        self, request: ResponsesRequest, in_force: ModesInForce, section: str
-    ) -> Assembled:
-        """Show the model only what the mode allows, and the section."""
-        return edit.assemble(request, in_force, section)
 
-    def extend(
-        self,
-        request: ResponsesRequest,
-        choice: ResponsesRead,
-        refused: Sequence[Refused],
-        manner: Manner,
-    ) -> bytes:
-        """Return the next hop's request: this one, the model's turn, our answers to its calls."""
-        return history.extend(request, choice, refused, manner.thoughts)
+def _answer_id(choice: ResponsesRead) -> str:
+    return choice.id if choice.stored and choice.finish != "failed" else ""
 
-    def turn_blob(self, choice: ResponsesRead, refused: Sequence[Refused]) -> bytes:
-        """Return the stored body of a hop of which every call was refused."""
-        return history.blob(choice, refused, turn=True)
 
-    def partial_blob(self, choice: ResponsesRead, refused: Sequence[Refused]) -> bytes:
-        """Return the stored body of a hop of which some calls were released."""
-        return history.blob(choice, refused, turn=False)
+_STORED = StoredAnswers(
+    kept=stored.kept,
+    unstored=stored.unstored,
+    goes_on_from=stored.goes_on_from,
+    go_on=stored.go_on,
+    chained=stored.chained,
+    answer_id=_answer_id,
+    owed=stored.owed,
+    fetched=FetchedResponse,
+    fetched_items=FetchedItems,
+)
 
-    def aside_blob(self) -> bytes:
-        """Return the stored body of words of our own between hops, which the model is not to find."""
-        return b'{"turn":true,"calls":[],"answers":[]}'
+_RESPONSES = Dialect(
+    name="responses",
+    read=ResponsesRequest,
+    assemble=edit.assemble,
+    extend=_extend,
+    system_text=visible_text.system_text,
+    items=history.items,
+    last_key=history.last_key,
+    newest_is_user=history.newest_is_user,
+    answer_key=history.answer_key,
+    restore=_restore,
+    turn_blob=partial(history.blob, turn=True),
+    partial_blob=partial(history.blob, turn=False),
+    aside_blob=b'{"turn":true,"calls":[],"answers":[]}',
+    stream_reader=ResponsesStreamReader,
+    stream_writer=ResponsesStreamWriter,
+    read_whole=ResponsesWhole,
+    spoken=visible_text.spoken,
+    last_said=history.last_said,
+    may_go_on=lambda finish: finish in (None, "completed"),
+    straightener=ResponsesStraightener,
+    straight_whole=Listed("output", CALLS, "call_id", "call_").straight,
+    forget=restore.restore,
+    stored=_STORED,
+)
 
-    def items(self, request: ResponsesRequest) -> list[Item]:
-        """Return the history's items with their keys."""
-        return history.items(request)
 
-    def last_key(self, request: ResponsesRequest) -> str:
-        """Return the key of the history's last item; empty if there is none."""
-        return history.last_key(request)
+def _assemble_compact(
+    request: ResponsesRequest, in_force: ModesInForce, _section: str
+) -> Assembled:
+    # A section would outlive its mode in what comes out.
+    return edit.assemble(request, in_force, "")
 
-    def answer_key(self, said: Sequence[ResponsesRead]) -> str:
-        """Return the key that the answer will have when the client sends back what these hops said."""
-        return history.answer_key(said)
 
-    def last_said(self, out: ResponsesRead | None, closing: str) -> ResponsesRead:
-        """Return what the client got last: what a hop had said before it failed, and our closing text."""
-        return history.last_said(out, closing)
+RESPONSES = erased(_RESPONSES)
 
-    def restore(
-        self,
-        request: ResponsesRequest,
-        found: Found,
-        notices: Mapping[int, Sequence[str]],
-        manner: Manner,
-    ) -> bytes:
-        """Put withheld exchanges back, and notices behind the items with these indices.
-
-        Reasoning in front of them is the agent's own, and stays as the agent sends it.
-        """
-        return restore.restore(request, found, notices)
-
-    def kept(self, request: ResponsesRequest) -> Kept | None:
-        """Return where the answer to a request is kept; None if it is not."""
-        return stored.kept(request)
-
-    def unstored(self, body: RequestBody) -> bytes:
-        """Return a body that asks for nothing to be kept."""
-        return stored.unstored(body)
-
-    def goes_on_from(self, request: ResponsesRequest) -> str:
-        """Return the id of the answer or the conversation that a request goes on from; empty for none."""
-        return stored.goes_on_from(request)
-
-    def go_on(self, request: ResponsesRequest, mapped: AnswerMapped) -> bytes:
-        """Let a request go on from the last hop, with the results that are owed in front."""
-        return stored.go_on(request, mapped)
-
-    def chained(
-        self, request: ResponsesRequest, choice: ResponsesRead, refused: Sequence[Refused]
-    ) -> bytes | None:
-        """Return the next hop as our answers alone, behind the answer that the provider keeps."""
-        return stored.chained(request, choice, refused)
-
-    def answer_id(self, choice: ResponsesRead) -> str:
-        """Return the id under which a hop's answer is kept; empty if it is not."""
-        return choice.id if choice.stored and choice.finish != "failed" else ""
-
-    def owed(self, refused: Sequence[Refused], note: str) -> tuple[str, ...]:
-        """Return the results of refused calls, and a note to the model, as a later request holds them."""
-        return stored.owed(refused, note)
-
-    def forget(
-        self,
-        request: ResponsesRequest,
-        found: Found,
-        notices: Mapping[int, Sequence[str]],
-        lost: Lost,
-    ) -> bytes:
-        """Put back what there is, and take out reasoning that nothing follows any more."""
-        return restore.restore(request, found, notices, lost)
-
-    def newest_is_user(self, request: ResponsesRequest) -> bool:
-        """Return whether the history ends with a message of the user."""
-        return history.newest_is_user(request)
-
-    def stream_reader(self, *, strictly: bool) -> ResponsesStreamReader:
-        """Return a reader for one hop; `strictly` where its frames will be edited."""
-        return ResponsesStreamReader(strictly=strictly)
-
-    def straightener(self, limit: int, ids: Ids) -> ResponsesStraightener:
-        """Return what straightens a hop's stream."""
-        return ResponsesStraightener(limit, ids)
-
-    def straight_whole(self, body: bytes, ids: Ids) -> bytes:
-        """Return a whole answer in which each call has an id of its own."""
-        return _LISTED.straight(body, ids)
-
-    def stream_writer(self) -> ResponsesStreamWriter:
-        """Return the writer for a step."""
-        return ResponsesStreamWriter()
-
-    def read_whole(self, body: bytes) -> ResponsesWhole:
-        """Read an answer that is one JSON body."""
-        return ResponsesWhole(body)
-
-    def spoken(self, data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]]:
-        """Return the visible text of one frame or of a whole answer, and which choices end with it."""
-        return visible_text.spoken(data, streamed=streamed)
-
-    def system_text(self, request: ResponsesRequest) -> str:
-        """Return what the agent tells its model of itself."""
-        return visible_text.system_text(request)
-
-    def may_go_on(self, finish: str | None) -> bool:
-        """Return whether an answer that finished so may be followed by another hop."""
-        return finish in (None, "completed")
+COMPACT = erased(
+    replace(
+        _RESPONSES,
+        assemble=_assemble_compact,
+        read_whole=partial(ResponsesWhole, history=True),
+        may_go_on=lambda _finish: False,
+        # Its answer is not kept, but it may go on from one that is.
+        stored=replace(_STORED, kept=lambda _request: None),
+    )
+)
+"""A history goes in, a shorter one comes out, as one body that is never streamed: messages of any role may
+be in it, and nothing of it is kept as an answer."""

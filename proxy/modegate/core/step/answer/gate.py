@@ -18,7 +18,7 @@ from modegate.core.policy.model import EXIT_TOOL, Exit
 from modegate.core.policy.similar_names import near
 from modegate.core.step import exit_tool, texts
 from modegate.core.step.answer.calls import SHORT_ID, Gathered, arguments_hash, digest, other_id
-from modegate.core.step.dialect import Refused
+from modegate.core.step.answer.parts import Refused
 from modegate.core.step.text_calls.shapes import TextCalls
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from modegate.core.errors import TooLarge
 from modegate.core.step.answer.calls import Gathered
-from modegate.core.step.dialect import ChoiceRead, Kind, Part, StreamReader
+from modegate.core.step.answer.parts import ChoiceRead, Kind, Part, StreamReader
 
 
 class Hold:

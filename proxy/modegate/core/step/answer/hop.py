@@ -21,14 +21,8 @@ from modegate.core.errors import (
 from modegate.core.policy.model import Limits
 from modegate.core.step.answer.calls import Gathered
 from modegate.core.step.answer.hold import Hold
+from modegate.core.step.answer.parts import ChoiceRead, Kind, Part, StreamReader, StreamWriter
 from modegate.core.step.answer.straightener import Straightener
-from modegate.core.step.dialect import (
-    ChoiceRead,
-    Kind,
-    Part,
-    StreamReader,
-    StreamWriter,
-)
 from modegate.core.step.text_calls.gate import TextGate
 from modegate.core.wire.sse import Frame, FrameReader, hides_data
 

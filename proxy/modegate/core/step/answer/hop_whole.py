@@ -9,7 +9,8 @@ from modegate.core.errors import ModegateError, TooLarge, UpstreamFailed, bare
 from modegate.core.policy.model import Limits
 from modegate.core.step.answer.calls import Gathered
 from modegate.core.step.answer.hold import over
-from modegate.core.step.dialect import ChoiceRead, Dialect, WholeAnswer
+from modegate.core.step.answer.parts import ChoiceRead, WholeAnswer
+from modegate.core.step.dialect import AnyDialect
 from modegate.core.step.text_calls.gate import TextGate
 from modegate.core.wire.sse import utf8
 
@@ -19,7 +20,7 @@ class WholeHop:
 
     def __init__(
         self,
-        dialect: Dialect,
+        dialect: AnyDialect,
         limits: Limits,
         *,
         lenient: bool = False,
@@ -37,7 +38,7 @@ class WholeHop:
         self._body = bytearray()
         self.straight: Callable[[bytes], bytes] | None = None
         """What gives the answer of a loose server in the form that every client reads alike."""
-        self.answer: WholeAnswer | None = None
+        self.answer: WholeAnswer[ChoiceRead] | None = None
         self.cut = False
         self.failure: ModegateError | None = None
         self.doubt: ModegateError | None = None

@@ -11,7 +11,7 @@ from modegate.core.ids import Lane, ToolName
 from modegate.core.log.events import NO_TOOLS, RUNS_TEXT, Event, RequestHeader, RequestHeaderDelta
 from modegate.core.policy.in_force import ModesInForce
 from modegate.core.step.answer.calls import digest
-from modegate.core.step.dialect import Assembled, Dialect
+from modegate.core.step.dialect import AnyDialect, Assembled
 from modegate.core.step.exit_tool import NATIVE
 
 MAX_LEFT_OUT = 16
@@ -36,7 +36,7 @@ def section_for(request: Any, in_force: ModesInForce) -> str:
 
 
 def assemble(
-    dialect: Dialect,
+    dialect: AnyDialect,
     request: Any,
     lane: Lane,
     in_force: ModesInForce,

@@ -16,8 +16,9 @@ from modegate.core.policy.in_force import ModesInForce
 from modegate.core.policy.model import EXIT_TOOL
 from modegate.core.step import stored_answers
 from modegate.core.step.answer.gate import Offer
+from modegate.core.step.answer.parts import ChoiceRead, Refused
 from modegate.core.step.answer.straightener import Ids
-from modegate.core.step.dialect import ChoiceRead, Dialect, Refused
+from modegate.core.step.dialect import AnyDialect, Kept
 from modegate.core.step.effects import Abandon, Append, CallUpstream, Effect, Headers, KeepOpen
 from modegate.core.step.request import notices, transcript
 from modegate.core.step.request.assemble import assemble
@@ -48,7 +49,7 @@ class StepRequest:
 class HopRequests:
     """What one step asks its model, hop by hop."""
 
-    def __init__(self, dialect: Dialect, step: StepRequest) -> None:
+    def __init__(self, dialect: AnyDialect, step: StepRequest) -> None:
         """Take a request that was not yet looked at."""
         self._dialect = dialect
         self._step = step
@@ -145,7 +146,7 @@ class HopRequests:
         if form.manner.thoughts is not True and found:
             found = transcript.unbound(self._dialect, found, wanted, self.model)
         self._restored = bool(found or noted)
-        if lost and isinstance(self._dialect, transcript.Forgets):
+        if lost and self._dialect.forget is not None:
             body = self._dialect.forget(self._request, found, placed, lost)
             self._base = self._reread(body)
         elif found or placed:
@@ -207,7 +208,7 @@ class HopRequests:
         return [Append(events)] if events else []
 
     @property
-    def kept(self) -> stored_answers.Kept | None:
+    def kept(self) -> Kept | None:
         """Where the provider keeps the answer."""
         return stored_answers.where_kept(self._dialect, self._request)
 

@@ -15,7 +15,8 @@ from modegate.core.ids import Lane
 from modegate.core.log.events import NoticeGiven
 from modegate.core.policy.in_force import ModesInForce
 from modegate.core.step import texts
-from modegate.core.step.dialect import Item, Refused
+from modegate.core.step.answer.parts import Refused
+from modegate.core.step.dialect import Item
 
 Placed = Mapping[int, Sequence[str]]
 """Texts by the index of the item at the end of which they stand."""

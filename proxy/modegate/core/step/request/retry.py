@@ -3,7 +3,7 @@
 What a refusal says chooses between forms of our own, and nothing else. Sent again is only what was answered
 by a refusal that was read whole, and in each form once:
 
-1. in the way in which an API lets itself be asked, where a dialect knows such a refusal (`Mends`);
+1. in the way in which an API lets itself be asked, where a dialect knows such a refusal (`Dialect.mend`);
 2. with all that was said, where it only goes on from an answer that the provider says it keeps;
 3. with what the model thought in turns that modegate puts in, or without, where the refusal speaks of that;
 4. with an empty text in turns that only call, or with none, where it speaks of that;
@@ -17,11 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Protocol, runtime_checkable
 
 from modegate.core.errors import ModegateError, TooLarge
 from modegate.core.step.answer.rejection import Rejection
-from modegate.core.step.dialect import Dialect
+from modegate.core.step.dialect import AnyDialect
 from modegate.core.step.effects import Append, CallUpstream, Effect, Learned
 from modegate.core.step.request.hop_requests import HopRequests
 from modegate.core.step.request.request_form import Form, speaks_of_text, speaks_of_thoughts, wants
@@ -36,21 +35,12 @@ Make = Callable[[], list[Effect]]
 """Gives what sends a hop's request, as it is to be by now; the request is the last of it."""
 
 
-@runtime_checkable
-class Mends(Protocol):
-    """A dialect whose upstream may refuse what a mode changes."""
-
-    def mend(self, call: CallUpstream, complaint: bytes) -> CallUpstream | None:
-        """Return the request to send instead; None where this is no such refusal."""
-        ...
-
-
 class Mending:
     """What one step knows of such refusals."""
 
-    def __init__(self, dialect: Dialect, asking: HopRequests) -> None:
+    def __init__(self, dialect: AnyDialect, asking: HopRequests) -> None:
         """Begin."""
-        self._dialect = dialect if isinstance(dialect, Mends) else None
+        self._mend = dialect.mend
         self._asking = asking
         self._sent: CallUpstream | None = None
         """The request that is not answered yet."""
@@ -79,14 +69,14 @@ class Mending:
     def _send(self, call: Effect) -> CallUpstream:
         if not isinstance(call, CallUpstream):
             raise TypeError("a request is sent last")
-        if self._dialect is not None and self._known:
-            call = self._dialect.mend(call, self._known) or call
+        if self._mend is not None and self._known:
+            call = self._mend(call, self._known) or call
         self._sent = call
         return call
 
     def may_mend(self, status: int) -> bool:
         """Return whether an error may be a refusal after which the hop is asked again."""
-        mends = self._dialect is not None and not self._known
+        mends = self._mend is not None and not self._known
         return status in MENDABLE and self._sent is not None and (mends or self._asking.puts_in)
 
     def mended(self, complaint: Rejection) -> CallUpstream | None:
@@ -99,8 +89,8 @@ class Mending:
             self._text = complaint.text()
         except (BadEncoding, UnknownEncoding, TooLarge):
             return None
-        if self._dialect is not None and not self._known:
-            call = self._dialect.mend(self._sent, self._text)
+        if self._mend is not None and not self._known:
+            call = self._mend(self._sent, self._text)
             if call is not None:
                 self._known = self._text
                 self._sent = call

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import msgspec
 
 from modegate.core.ids import StepId
 from modegate.core.log.events import Segment, TurnWithheld, WithheldHop
 from modegate.core.step.answer.calls import digest, other_id
-from modegate.core.step.dialect import ChoiceRead, Item
+from modegate.core.step.answer.parts import ChoiceRead
+from modegate.core.step.dialect import AnyDialect, Item, Lost
 from modegate.core.wire.json_spans import (
     Edit,
     Member,
@@ -99,9 +100,6 @@ def refs(found: Mapping[int, TurnWithheld]) -> tuple[str, ...]:
 
 Found = dict[int, tuple[list[tuple[Segment, ...]], list[bytes]]]
 
-Lost = Mapping[int, Sequence[WithheldHop]]
-"""By index, the hops of turns of which a stored body is gone, so that nothing is put back."""
-
 
 def lost(found: Mapping[int, TurnWithheld], ready: Mapping[int, object]) -> Lost:
     """Return the turns that were found and cannot be put back."""
@@ -112,33 +110,15 @@ def lost(found: Mapping[int, TurnWithheld], ready: Mapping[int, object]) -> Lost
     }
 
 
-@runtime_checkable
-class Forgets(Protocol):
-    """A dialect whose API takes no reasoning of which the call that it led to is gone."""
-
-    def forget(
-        self, request: Any, found: Found, notices: Mapping[int, Sequence[str]], lost: Lost
-    ) -> bytes:
-        """Put back what there is, and take out reasoning that nothing follows any more."""
-        ...
-
-
-@runtime_checkable
-class Binds(Protocol):
-    """A dialect whose stored bodies hold what only the model takes back that said it."""
-
-    def unbound(self, blob: bytes) -> bytes:
-        """Return a stored body as another model takes it."""
-        ...
-
-
-def unbound(dialect: object, ready: Found, turns: Mapping[int, TurnWithheld], model: str) -> Found:
+def unbound(
+    dialect: AnyDialect, ready: Found, turns: Mapping[int, TurnWithheld], model: str
+) -> Found:
     """Return what can be put back for a model: of others without what is theirs alone."""
-    if not isinstance(dialect, Binds):
+    if (unbind := dialect.unbound) is None:
         return ready
     others = {at for at, turn in turns.items() if turn.model not in ("", model)}
     return {
-        at: (hops, [dialect.unbound(one) for one in bodies] if at in others else bodies)
+        at: (hops, [unbind(one) for one in bodies] if at in others else bodies)
         for at, (hops, bodies) in ready.items()
     }
 

@@ -18,7 +18,8 @@ from modegate.core.errors import AnswerUnreadable, ModegateError
 from modegate.core.step import texts
 from modegate.core.step.answer.calls import Gathered, arguments_hash
 from modegate.core.step.answer.hold import over
-from modegate.core.step.dialect import Dialect, Spoken
+from modegate.core.step.answer.parts import Spoken
+from modegate.core.step.dialect import AnyDialect
 from modegate.core.step.text_calls.scan import Decided, Scanner
 from modegate.core.step.text_calls.shapes import TextCalls
 from modegate.core.wire.json_spans import (
@@ -173,7 +174,7 @@ class TextGate:
     """What of one hop's answer may be read on."""
 
     def __init__(
-        self, dialect: Dialect, rules: TextCalls, tails: dict[tuple[int, str], str], limit: int
+        self, dialect: AnyDialect, rules: TextCalls, tails: dict[tuple[int, str], str], limit: int
     ) -> None:
         """Begin a hop; `tails` are the ends of the texts of the hop before, and become those of this one."""
         self._dialect = dialect

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from modegate.core.dialects.responses.dialect import ResponsesDialect
+from modegate.core.dialects.responses.dialect import RESPONSES
 from modegate.core.dialects.responses.request.parsing import ResponsesRequest
 from modegate.core.log.events import RequestHeader
 from modegate.core.policy.file import parse
@@ -160,7 +160,7 @@ def step(body: bytes, mode: str) -> Got:
     """Live through a step that is answered with a few words."""
     answer = {"id": "resp_1", "object": "response", "status": "completed", "output": SAID}
     reply = Reply(json.dumps(answer).encode(), list(JSON))
-    return Session(mode, rules=POLICY, dialect=ResponsesDialect()).step(body, [reply])
+    return Session(mode, rules=POLICY, dialect=RESPONSES).step(body, [reply])
 
 
 @pytest.mark.parametrize("name", REQUESTS)

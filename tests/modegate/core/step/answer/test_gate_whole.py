@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modegate.core.dialects.chat.dialect import ChatDialect
-from modegate.core.dialects.messages.dialect import MessagesDialect
-from modegate.core.dialects.responses.dialect import ResponsesDialect
+from modegate.core.dialects.chat.dialect import CHAT
+from modegate.core.dialects.messages.dialect import MESSAGES
+from modegate.core.dialects.responses.dialect import RESPONSES
 from modegate.core.errors import TooLarge
 from modegate.core.log.events import CallJudged, TurnWithheld
 from modegate.core.policy.model import Limits
 from modegate.core.step.answer.hop_whole import WholeHop
-from modegate.core.step.dialect import Dialect
+from modegate.core.step.dialect import AnyDialect
 from modegate.core.step.effects import Counted
 from support import message_frames as messages
 from support import responses
@@ -514,10 +514,10 @@ def test_s8_what_is_held_of_a_whole_answer_is_bounded_too(name: str, size: int) 
     """In each API, by what its calls say; the limit is that of streams."""
     arguments = {"path": "x" * (size - len('{"path": ""}'))}
     packed = json.dumps(arguments)
-    made: dict[str, tuple[Dialect, bytes]] = {
-        "chat": (ChatDialect(), answer(calls(tool_call("read", packed))).body),
-        "messages": (MessagesDialect(), messages.whole(messages.call("read", arguments)).body),
-        "responses": (ResponsesDialect(), responses.whole(responses.call("read", packed)).body),
+    made: dict[str, tuple[AnyDialect, bytes]] = {
+        "chat": (CHAT, answer(calls(tool_call("read", packed))).body),
+        "messages": (MESSAGES, messages.whole(messages.call("read", arguments)).body),
+        "responses": (RESPONSES, responses.whole(responses.call("read", packed)).body),
     }
     dialect, body = made[name]
     hop = WholeHop(dialect, Limits(held=HELD))

@@ -11,13 +11,13 @@ import pytest
 
 from modegate.core.dialects.chat.answer import stream as chat_stream
 from modegate.core.dialects.chat.answer.parsing import MAX_CALLS, parse_answer
-from modegate.core.dialects.chat.dialect import ChatDialect
-from modegate.core.dialects.messages.dialect import MessagesDialect
+from modegate.core.dialects.chat.dialect import CHAT
+from modegate.core.dialects.messages.dialect import MESSAGES
 from modegate.core.dialects.responses.answer import stream as responses_stream
-from modegate.core.dialects.responses.dialect import ResponsesDialect
+from modegate.core.dialects.responses.dialect import RESPONSES
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.step.answer.straightener import Ids
-from modegate.core.step.dialect import Dialect
+from modegate.core.step.dialect import AnyDialect
 from modegate.core.wire.json_spans import MAX_HALVES
 from modegate.core.wire.sse import parse
 from modegate.core.wire.weight import ANSWER_VALUES, ESCAPES
@@ -25,19 +25,19 @@ from support import message_frames as messages
 from support import responses
 from support.playbook import answer, frame
 
-DIALECTS: dict[str, tuple[Dialect, bytes, bytes]] = {
+DIALECTS: dict[str, tuple[AnyDialect, bytes, bytes]] = {
     "chat": (
-        ChatDialect(),
+        CHAT,
         answer({"content": "HERE"}, "stop").body,
         frame({"choices": [{"index": 0, "delta": {"content": "HERE"}}]}),
     ),
     "messages": (
-        MessagesDialect(),
+        MESSAGES,
         messages.whole({"type": "text", "text": "HERE"}).body,
         messages.begin() + messages.event("ping", x="HERE"),
     ),
     "responses": (
-        ResponsesDialect(),
+        RESPONSES,
         responses.whole(responses.message("HERE")).body,
         responses.frame({"type": "response.output_text.delta", "delta": "HERE"}),
     ),
@@ -49,7 +49,7 @@ TOO_MUCH: dict[str, Any] = {
 }
 
 
-def read(dialect: Dialect, body: bytes) -> None:
+def read(dialect: AnyDialect, body: bytes) -> None:
     """Read all frames of a stream."""
     reader = dialect.stream_reader(strictly=False)
     for raw in body.split(b"\n\n")[:-1]:
@@ -129,7 +129,7 @@ def test_h23_a_piece_is_held_against_no_other_call_twice(
     """In the order in which clients could take one for another, 64 KiB of pieces took seconds."""
     looks = counted(monkeypatch, "share", "_meet")
     calls = [{"id": f"c{at}", **({"index": at} if index else {})} for at in range(MAX_CALLS)]
-    read(ChatDialect(), frame({"choices": [{"index": 0, "delta": {"tool_calls": 40 * calls}}]}))
+    read(CHAT, frame({"choices": [{"index": 0, "delta": {"tool_calls": 40 * calls}}]}))
     assert len(looks) < 2 * MAX_CALLS**2
 
 
@@ -139,13 +139,13 @@ def test_h23_a_frame_with_halves_of_characters_is_read_once_more(
     reads = counted(monkeypatch, "exactly")
     call = {"index": 0, "id": "c", "function": {"name": "read", "arguments": "\ud83d"}}
     choices = [{"index": at, "delta": {"tool_calls": [call]}} for at in range(MAX_CALLS)]
-    read(ChatDialect(), frame({"choices": choices}))
+    read(CHAT, frame({"choices": choices}))
     assert len(reads) == 1
 
 
 def test_h23_a_call_under_ever_new_indices_is_none() -> None:
     """Each could be that of another call."""
-    reader = ChatDialect().stream_reader(strictly=False)
+    reader = CHAT.stream_reader(strictly=False)
     for at in range(chat_stream.MAX_PLACES + 1):
         piece = {"id": "c", "index": at, "function": {"arguments": ""}}
         raw = frame({"choices": [{"index": 0, "delta": {"tool_calls": [piece]}}]})
@@ -160,7 +160,7 @@ def test_h23_calls_that_only_the_last_event_tells_of_are_found_at_once(
     looks = counted(monkeypatch, "listed_places", module=responses_stream)
     items = [responses.call("read", at=at) for at in range(100)]
     read(
-        ResponsesDialect(),
+        RESPONSES,
         responses.frame(responses.begin()) + responses.frame(responses.end(items)),
     )
     assert len(looks) == 1

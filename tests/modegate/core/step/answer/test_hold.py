@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from modegate.core.dialects.chat.answer.stream import ChatStreamReader
 from modegate.core.errors import ModegateError, TooLarge
 from modegate.core.step.answer.hold import Hold
-from modegate.core.step.dialect import Kind, Part
+from modegate.core.step.answer.parts import Kind, Part
 from modegate.core.wire.sse import FrameReader
 from support.playbook import DONE, USAGE, call, chunk, frame, piece, text
 

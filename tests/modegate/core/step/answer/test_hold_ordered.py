@@ -11,7 +11,7 @@ import pytest
 from modegate.core.errors import TooLarge
 from modegate.core.step.answer.calls import Gathered
 from modegate.core.step.answer.hold import Hold
-from modegate.core.step.dialect import ChoiceRead, Kind, Part
+from modegate.core.step.answer.parts import ChoiceRead, Kind, Part
 from modegate.core.wire.sse import Frame
 
 

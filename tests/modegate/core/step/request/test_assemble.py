@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from modegate.core.dialects.chat.dialect import ChatDialect
+from modegate.core.dialects.chat.dialect import CHAT
 from modegate.core.errors import Refusal
 from modegate.core.ids import Lane, ModeId, Seq, SessionId, ToolName
 from modegate.core.log.events import Event, ModeSet, RequestHeader, RequestHeaderDelta
@@ -119,7 +119,7 @@ def test_each_lane_has_a_header_of_its_own() -> None:
 
 
 def test_the_event_says_what_the_dialect_kept() -> None:
-    dialect = ChatDialect()
+    dialect = CHAT
     in_force = Session().in_force()
     body = b'{"messages":[],"tools":[{"type":"function","function":{"name":"read"}}]}'
     assembled, event = assemble(dialect, dialect.read(RequestBody(body)), LANE, in_force)
@@ -178,7 +178,7 @@ def test_of_two_modes_the_stricter_wish_counts(own: Any, parents: Any, section: 
     )
     states = [_in(name) for name in ("one", "two")]
     in_force = stand(rules, list(zip((SessionId("c"), SessionId("p")), states, strict=True)))
-    asked = ChatDialect().read(RequestBody(b'{"messages":[]}'))
+    asked = CHAT.read(RequestBody(b'{"messages":[]}'))
     if section is None:
         with pytest.raises(Refusal, match=r"without_tools: refuse"):
             section_for(asked, in_force)
@@ -194,12 +194,12 @@ def _in(name: str) -> State:
 def test_a_child_and_its_parent_offer_what_both_allow() -> None:
     rules = policy(mode("one", "read", "grep", section="A"), mode("two", "read", "ls", section="B"))
     in_force = stand(rules, [(SessionId("c"), _in("one")), (SessionId("p"), _in("two"))])
-    asked = ChatDialect().read(
+    asked = CHAT.read(
         RequestBody(
             b'{"messages":[{"role":"user","content":"x"}],"tools":[{"name":"read"},{"name":"grep"},{"name":"ls"}]}'
         )
     )
-    assembled, event = assemble(ChatDialect(), asked, LANE, in_force)
+    assembled, event = assemble(CHAT, asked, LANE, in_force)
     assert assembled.tools == tools("read")
     assert b'"A\\n\\nB"' in assembled.body
     assert isinstance(event, RequestHeader)

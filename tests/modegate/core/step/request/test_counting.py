@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from modegate.core.dialects.chat.dialect import ChatDialect
+from modegate.core.dialects.chat.dialect import CHAT
 from modegate.core.ids import StepId
 from modegate.core.step.effects import CallUpstream, Headers, SendBytes, SendHead
 from modegate.core.step.exchange import Exchange, StepRequest
@@ -22,9 +22,7 @@ def step(body: dict[str, Any]) -> Exchange:
     """Begin."""
     raw = json.dumps(body).encode()
     lines = [(b"accept-encoding", b"gzip")]
-    return Exchange(
-        ChatDialect(), StepRequest(StepId("0" * 20), lines, RequestBody(raw), counts=True)
-    )
+    return Exchange(CHAT, StepRequest(StepId("0" * 20), lines, RequestBody(raw), counts=True))
 
 
 @pytest.mark.parametrize("mode", ["plan", "default"])

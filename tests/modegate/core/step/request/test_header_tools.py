@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from modegate.core.dialects.chat.dialect import ChatDialect
-from modegate.core.dialects.messages.dialect import MessagesDialect
-from modegate.core.dialects.responses.dialect import ResponsesDialect
+from modegate.core.dialects.chat.dialect import CHAT
+from modegate.core.dialects.messages.dialect import MESSAGES
+from modegate.core.dialects.responses.dialect import RESPONSES
 from modegate.core.ids import DEFAULT_MODE
 from modegate.core.log.events import RequestHeader, RequestHeaderDelta
 from modegate.core.policy.gating import left_out
 from modegate.core.policy.model import Effect, Exit, ExitOption, Policy
-from modegate.core.step.dialect import Dialect
+from modegate.core.step.dialect import AnyDialect
 from support import message_frames, messages, playbook, responses
 from support.playbook import Session, mode, policy, rule
 
@@ -35,29 +35,29 @@ MORE = {"type": "additional_tools", "role": "developer",
         "tools": [responses.tool("read"), responses.tool("write")]}  # fmt: skip
 SEARCH = {"type": "web_search"}
 
-CASES: dict[str, tuple[Dialect, Json]] = {
-    "chat": (ChatDialect(), playbook.request("read", "write")),
-    "chat, none left": (ChatDialect(), playbook.request("write")),
+CASES: dict[str, tuple[AnyDialect, Json]] = {
+    "chat": (CHAT, playbook.request("read", "write")),
+    "chat, none left": (CHAT, playbook.request("write")),
     "chat, none left beside calls": (
-        ChatDialect(), playbook.request("write", messages=CHAT_HISTORY)),
-    "chat, functions": (ChatDialect(), {**playbook.request(), "functions": [FUNCTION]}),
-    "messages": (MessagesDialect(), messages.request("read", "write")),
-    "messages, none left": (MessagesDialect(), messages.request("write")),
+        CHAT, playbook.request("write", messages=CHAT_HISTORY)),
+    "chat, functions": (CHAT, {**playbook.request(), "functions": [FUNCTION]}),
+    "messages": (MESSAGES, messages.request("read", "write")),
+    "messages, none left": (MESSAGES, messages.request("write")),
     "messages, none left beside calls": (
-        MessagesDialect(), messages.request("write", messages=MESSAGES_HISTORY)),
-    "messages, all deferred": (MessagesDialect(), messages.request(LATE, "write")),
-    "messages, a placeholder": (MessagesDialect(), messages.request("read", HOLDER, "write")),
-    "messages, a placeholder alone": (MessagesDialect(), messages.request("write", HOLDER)),
+        MESSAGES, messages.request("write", messages=MESSAGES_HISTORY)),
+    "messages, all deferred": (MESSAGES, messages.request(LATE, "write")),
+    "messages, a placeholder": (MESSAGES, messages.request("read", HOLDER, "write")),
+    "messages, a placeholder alone": (MESSAGES, messages.request("write", HOLDER)),
     "messages, a placeholder beside calls": (
-        MessagesDialect(), messages.request("write", HOLDER, messages=MESSAGES_HISTORY)),
+        MESSAGES, messages.request("write", HOLDER, messages=MESSAGES_HISTORY)),
     "messages, a placeholder beside deferred": (
-        MessagesDialect(), messages.request(LATE, HOLDER, "write")),
-    "responses": (ResponsesDialect(), responses.request("read", "write")),
-    "responses, none left": (ResponsesDialect(), responses.request("write")),
+        MESSAGES, messages.request(LATE, HOLDER, "write")),
+    "responses": (RESPONSES, responses.request("read", "write")),
+    "responses, none left": (RESPONSES, responses.request("write")),
     "responses, hosted": (
-        ResponsesDialect(), {**responses.request(), "tools": [responses.tool("read"), SEARCH]}),
+        RESPONSES, {**responses.request(), "tools": [responses.tool("read"), SEARCH]}),
     "responses, additional": (
-        ResponsesDialect(), responses.request(history=[MORE, {"role": "user", "content": "x"}])),
+        RESPONSES, responses.request(history=[MORE, {"role": "user", "content": "x"}])),
 }  # fmt: skip
 
 
@@ -75,7 +75,7 @@ def sent_names(body: Json) -> list[str]:
     ]
 
 
-def answered(dialect: Dialect) -> bytes:
+def answered(dialect: AnyDialect) -> bytes:
     if dialect.name == "chat":
         return playbook.said()
     return message_frames.said() if dialect.name == "messages" else responses.answer()
@@ -84,7 +84,7 @@ def answered(dialect: Dialect) -> bytes:
 @pytest.mark.parametrize("rules", [PLAIN, LEFT, ALL], ids=["no way", "exit", "all allowed"])
 @pytest.mark.parametrize(("dialect", "body"), CASES.values(), ids=CASES)
 def test_g9_the_header_lists_every_tool_that_was_sent(
-    dialect: Dialect, body: Json, rules: Policy
+    dialect: AnyDialect, body: Json, rules: Policy
 ) -> None:
     session = Session(rules=rules, dialect=dialect)
     got = session.step({**body, "stream": True}, [answered(dialect)])
@@ -94,7 +94,7 @@ def test_g9_the_header_lists_every_tool_that_was_sent(
 
 
 def test_g9_a_delta_says_what_stands_in() -> None:
-    session = Session(rules=PLAIN, dialect=ChatDialect())
+    session = Session(rules=PLAIN, dialect=CHAT)
     session.step(playbook.request("read", "write", messages=CHAT_HISTORY), [playbook.said()])
     got = session.step(playbook.request("write", messages=CHAT_HISTORY), [playbook.said()])
     (delta,) = [one for one in got.events if isinstance(one, RequestHeaderDelta)]
@@ -104,11 +104,11 @@ def test_g9_a_delta_says_what_stands_in() -> None:
 @pytest.mark.parametrize("rules", [PLAIN, ALL], ids=["plan", "all allowed"])
 def test_g9_a_refusal_names_no_tool_that_is_none(rules: Policy) -> None:
     """What stands in, and a placeholder, is nothing that a mode allows."""
-    chat = Session(rules=PLAIN, dialect=ChatDialect())
+    chat = Session(rules=PLAIN, dialect=CHAT)
     hops = [playbook.stream(playbook.call("write")), playbook.said()]
     got = chat.step(playbook.request("write", messages=CHAT_HISTORY), hops)
     assert "No tool is allowed in this mode" in got.upstream["messages"][-1]["content"]
-    spoken = Session(rules=rules, dialect=MessagesDialect())
+    spoken = Session(rules=rules, dialect=MESSAGES)
     odd = message_frames.use(0, "write", "[1]")
     body = messages.request(LATE, HOLDER, stream=True)
     got = spoken.step(body, [message_frames.stream(odd), message_frames.said()])
@@ -149,7 +149,7 @@ def test_s7_an_allowed_tool_that_goes_is_named(api: str) -> None:
 def test_s7_what_the_provider_would_run_under_a_condition_is_named() -> None:
     """Nobody sees its arguments before it runs; no exit tool of the agent's is named, which is hidden."""
     ask = rule("web_search", None, Effect.ASK)
-    session = Session(rules=policy(mode("plan", ask, "*", exit=LEAVES)), dialect=ResponsesDialect())
+    session = Session(rules=policy(mode("plan", ask, "*", exit=LEAVES)), dialect=RESPONSES)
     tools = [SEARCH, responses.tool("ExitPlanMode"), responses.tool("read")]
     got = session.step(
         {**responses.request(), "tools": tools, "stream": True}, [responses.answer()]
@@ -160,7 +160,7 @@ def test_s7_what_the_provider_would_run_under_a_condition_is_named() -> None:
 
 def test_s7_not_all_are_named() -> None:
     names = [f"read{number}" for number in range(40)]
-    session = Session(rules=policy(mode("plan", "read*")), dialect=ChatDialect())
+    session = Session(rules=policy(mode("plan", "read*")), dialect=CHAT)
     body = {**playbook.request(), "tools": [odd(name, "chat") for name in names]}
     got = session.step(body, [playbook.answer({"content": "ok"}, "stop")])
     (header,) = [one for one in got.events if isinstance(one, RequestHeader)]

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from modegate.core.dialects.chat.dialect import ChatDialect
+from modegate.core.dialects.chat.dialect import CHAT
 from modegate.core.dialects.common.body import MAX_ITEMS, MAX_TOOLS
-from modegate.core.dialects.messages.dialect import MessagesDialect
-from modegate.core.dialects.responses.dialect import ResponsesDialect
+from modegate.core.dialects.messages.dialect import MESSAGES
+from modegate.core.dialects.responses.dialect import RESPONSES
 from modegate.core.dialects.responses.request.parsing import ResponsesRequest
 from modegate.core.errors import BadRequest
 from modegate.core.identify.body import body_fields
 from modegate.core.policy.routes import model_of_body
-from modegate.core.step.dialect import Dialect
+from modegate.core.step.dialect import AnyDialect
 from modegate.core.wire.json_spans import MAX_HALVES, MAX_MEMBERS, Span
 from modegate.core.wire.request_body import RequestBody
 from modegate.core.wire.weight import ESCAPES, REQUEST_VALUES
@@ -23,10 +23,10 @@ from modegate.server.upstream.litellm_request import asked
 from support.playbook import Session, mode, policy
 
 SAYS = {"role": "user", "content": "hi"}
-DIALECTS: dict[str, tuple[Dialect, str]] = {
-    "chat": (ChatDialect(), "messages"),
-    "messages": (MessagesDialect(), "messages"),
-    "responses": (ResponsesDialect(), "input"),
+DIALECTS: dict[str, tuple[AnyDialect, str]] = {
+    "chat": (CHAT, "messages"),
+    "messages": (MESSAGES, "messages"),
+    "responses": (RESPONSES, "input"),
 }
 TOO_MUCH: dict[str, tuple[dict[str, Any], str]] = {
     "tools": ({"tools": [{"type": "function", "name": "t"}] * (MAX_TOOLS + 1)}, "tools"),
@@ -77,7 +77,7 @@ def test_h23_tools_of_all_lists_count_together() -> None:
     ]  # fmt: skip
     request = {"input": lists, "tools": [tool] * 2000}
     with pytest.raises(BadRequest, match="tools"):
-        ResponsesDialect().read(RequestBody(json.dumps(request).encode()))
+        RESPONSES.read(RequestBody(json.dumps(request).encode()))
 
 
 def test_h23_a_body_of_values_alone_is_not_read_for_its_session() -> None:
@@ -122,7 +122,7 @@ def test_h23_approvals_are_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> N
         RequestBody(json.dumps({"model": "m", "input": [*asks, *answers]}).encode())
     )
     state = Session(rules=policy(mode("plan", "mcp__s__n"))).in_force()
-    ResponsesDialect().assemble(request, state, "")
+    RESPONSES.assemble(request, state, "")
     assert len(looks) < 20 * 100
 
 
@@ -135,7 +135,7 @@ def test_h23_blocks_within_blocks_are_read_to_a_depth(depth: int) -> None:
     messages = [{"role": "user", "content": inside}]
     body = {"model": "m", "messages": messages, "tools": [{"name": "read", "input_schema": {}}]}
     state = Session(rules=policy(mode("plan", "read"))).in_force()
-    dialect = MessagesDialect()
+    dialect = MESSAGES
 
     def assemble() -> bytes:
         return dialect.assemble(
@@ -161,7 +161,7 @@ def test_h23_cache_markers_are_looked_for_in_a_definition_and_its_function_alone
             {"type": "function", "function": function},
         ]
         body = {"model": "m", "messages": [], "tools": tools}
-        dialect = ChatDialect()
+        dialect = CHAT
         state = Session(rules=policy(mode("plan", "read"))).in_force()
         sent = dialect.assemble(
             dialect.read(RequestBody(json.dumps(body).encode())), state, ""

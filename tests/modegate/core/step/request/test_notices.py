@@ -12,7 +12,8 @@ from modegate.core.ids import Lane, ModeId, Seq
 from modegate.core.log.events import NoticeGiven, RequestHeader
 from modegate.core.policy.model import Exit, ExitOption, Policy
 from modegate.core.step.answer.calls import Gathered
-from modegate.core.step.dialect import Item, Refused
+from modegate.core.step.answer.parts import Refused
+from modegate.core.step.dialect import Item
 from modegate.core.step.request import notices
 from support.playbook import (
     Reply,

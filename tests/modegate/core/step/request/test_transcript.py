@@ -7,7 +7,8 @@ import pytest
 from modegate.core.ids import StepId
 from modegate.core.log.events import Segment, TurnWithheld, WithheldHop
 from modegate.core.step.answer.calls import Gathered, digest
-from modegate.core.step.dialect import ChoiceRead, Item
+from modegate.core.step.answer.parts import ChoiceRead
+from modegate.core.step.dialect import Item
 from modegate.core.step.request.transcript import MAX_BLOB, Recording, complete, match, refs
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from modegate.core.dialects.chat.dialect import ChatDialect
-from modegate.core.dialects.messages.dialect import MessagesDialect
-from modegate.core.dialects.responses.dialect import ResponsesDialect
+from modegate.core.dialects.chat.dialect import CHAT
+from modegate.core.dialects.messages.dialect import MESSAGES
+from modegate.core.dialects.responses.dialect import RESPONSES
 from modegate.core.errors import TooLarge
 from modegate.core.policy.model import Limits
 from modegate.core.step.answer.hop import StreamedHop
@@ -46,7 +46,7 @@ def halves(of: str = CALL) -> tuple[str, str]:
     return of[:23], of[23:]
 
 
-CHAT = {
+CHAT_FORMS = {
     "in one delta": [text(f"So {CALL} then")],
     "in three": [text("So "), text(halves()[0]), text(halves()[1])],
     "in parts of a content": [
@@ -84,7 +84,7 @@ CHAT = {
 
 
 @pytest.mark.parametrize("cut", [whole, bytewise], ids=["whole", "bytewise"])
-@pytest.mark.parametrize("frames", CHAT.values(), ids=CHAT)
+@pytest.mark.parametrize("frames", CHAT_FORMS.values(), ids=CHAT_FORMS)
 def test_h4_chat(frames: list[bytes], cut: Any) -> None:
     got = Session(rules=RULES).step(
         request("read", "write", stream=True),
@@ -158,7 +158,7 @@ def message(*blocks: list[str]) -> bytes:
     return b"".join([*out, end, event("message_stop")])
 
 
-MESSAGES = {
+MESSAGES_FORMS = {
     "in one block": message(["So ", *halves(), " then"]),
     "over two blocks": message(["So ", halves()[0]], [halves()[1]]),
     "at the head of a block": message(["So"], ["@save(x): ", '{"content": "S3CRET"}']),
@@ -169,7 +169,7 @@ MESSAGES = {
 
 
 @pytest.mark.parametrize("cut", [whole, bytewise], ids=["whole", "bytewise"])
-@pytest.mark.parametrize("body", MESSAGES.values(), ids=MESSAGES)
+@pytest.mark.parametrize("body", MESSAGES_FORMS.values(), ids=MESSAGES_FORMS)
 def test_h4_messages(body: bytes, cut: Any) -> None:
     asked = {
         "model": "m",
@@ -178,7 +178,7 @@ def test_h4_messages(body: bytes, cut: Any) -> None:
         "messages": [{"role": "user", "content": "x"}],
         "tools": [{"name": "write", "input_schema": {"type": "object"}}],
     }
-    session = Session(rules=RULES, dialect=MessagesDialect())
+    session = Session(rules=RULES, dialect=MESSAGES)
     got = session.step(asked, [body, message(["Fine."])], cut=cut)
     assert SECRET.encode() not in got.body
     assert PLACE.encode() in got.body
@@ -211,7 +211,7 @@ def response(deltas: list[str], told: str, **forms: bool) -> bytes:
 
 
 SAYS = f"So {CALL} then"
-RESPONSES = {
+RESPONSES_FORMS = {
     "in pieces": response(["So ", *halves(), " then"], SAYS),
     "only whole": response([], SAYS),
     "only in the item": response([], SAYS, text=False, part=False),
@@ -221,7 +221,7 @@ RESPONSES = {
 
 
 @pytest.mark.parametrize("cut", [whole, bytewise], ids=["whole", "bytewise"])
-@pytest.mark.parametrize("body", RESPONSES.values(), ids=RESPONSES)
+@pytest.mark.parametrize("body", RESPONSES_FORMS.values(), ids=RESPONSES_FORMS)
 def test_h4_responses(body: bytes, cut: Any) -> None:
     got = asked_responses(body, cut)
     assert SECRET.encode() not in got.body
@@ -233,12 +233,12 @@ def asked_responses(body: bytes, cut: Any) -> Got:
     """Live through a step of the Responses API."""
     tool = {"type": "function", "name": "write", "parameters": {}}
     asked = {"model": "m", "input": "x", "stream": True, "store": False, "tools": [tool]}
-    session = Session(rules=RULES, dialect=ResponsesDialect())
+    session = Session(rules=RULES, dialect=RESPONSES)
     return session.step(asked, [body, response(["Fine."], "Fine.")], cut=cut)
 
 
 def test_h4_responses_all_forms_say_the_same() -> None:
-    got = asked_responses(RESPONSES["in pieces"], whole)
+    got = asked_responses(RESPONSES_FORMS["in pieces"], whole)
     (data,) = [line[6:] for line in got.body.split(b"\n") if b'"response.completed"' in line[:60]]
     texts = [one["content"][0]["text"] for one in json.loads(data)["response"]["output"]]
     assert texts[0].startswith("So [modegate]")
@@ -252,7 +252,7 @@ def test_h4_responses_whole() -> None:
         body = {"id": "resp_1", "status": "completed", "output": [item]}
         return Reply(json.dumps(body).encode(), [(b"content-type", b"application/json")])
 
-    session = Session(rules=RULES, dialect=ResponsesDialect())
+    session = Session(rules=RULES, dialect=RESPONSES)
     tool = {"type": "function", "name": "write", "parameters": {}}
     asked = {"model": "m", "input": "x", "store": False, "tools": [tool]}
     got = session.step(asked, [reply(SAYS), reply("Fine.")])
@@ -267,9 +267,9 @@ def test_h4_responses_whole() -> None:
 def test_h4_what_is_held_has_its_limit_at_once() -> None:
     """A call that never ends is not kept until the answer ends."""
     limits = Limits(held=2_000)
-    gate = TextGate(ChatDialect(), TextCalls(frozenset({"write"})), {}, limits.held)
-    reader = ChatDialect().stream_reader(strictly=False)
-    hop = StreamedHop(reader, ChatDialect().stream_writer(), limits, later=False, texts=gate)
+    gate = TextGate(CHAT, TextCalls(frozenset({"write"})), {}, limits.held)
+    reader = CHAT.stream_reader(strictly=False)
+    hop = StreamedHop(reader, CHAT.stream_writer(), limits, later=False, texts=gate)
     hop.feed(text("Before. ") + text('{"name": "write", "x": "'))
     assert b"Before." in hop.advance()
     for _ in range(30):
@@ -302,7 +302,7 @@ def test_h23_texts_that_come_again_are_found_in_linear_time(monkeypatch: Any) ->
             return super().text
 
     monkeypatch.setattr("modegate.core.step.text_calls.gate._Unit", Counting)
-    gate = TextGate(ResponsesDialect(), TextCalls(frozenset({"write"})), {}, 2**24)
+    gate = TextGate(RESPONSES, TextCalls(frozenset({"write"})), {}, 2**24)
     parts = [f"part {at}" for at in range(300)]
     for at, words in enumerate(parts):
         told = event("response.output_text.delta", output_index=0, content_index=at, delta=words)
@@ -331,12 +331,12 @@ def test_h4_a_text_that_is_told_again_ends_where_it_ended_then() -> None:
 
 ODD_TYPES = {
     "a part": (
-        ResponsesDialect,
+        RESPONSES,
         response(["So"], "So").replace(b'"output_text"', b'{"output_text": 1}'),
     ),
-    "an event": (MessagesDialect, event("ping").replace(b'"type": "ping"', b'"type": {"ping": 1}')),
-    "a block": (MessagesDialect, message(["So"]).replace(b'"type": "text"', b'"type": ["text"]')),
-    "a message": (MessagesDialect, message(["So"]).replace(b'"text_delta"', b"[1]")),
+    "an event": (MESSAGES, event("ping").replace(b'"type": "ping"', b'"type": {"ping": 1}')),
+    "a block": (MESSAGES, message(["So"]).replace(b'"type": "text"', b'"type": ["text"]')),
+    "a message": (MESSAGES, message(["So"]).replace(b'"text_delta"', b"[1]")),
 }
 
 
@@ -344,9 +344,9 @@ ODD_TYPES = {
 def test_h4_a_type_that_is_no_word_is_no_error_of_our_own(dialect: Any, body: bytes) -> None:
     asked = {"model": "m", "max_tokens": 9, "stream": True}
     said_ = {"messages": [{"role": "user", "content": "x"}], "tools": [{"name": "write"}]}
-    if dialect is ResponsesDialect:
+    if dialect is RESPONSES:
         said_ = {"input": [], "tools": [{"type": "function", "name": "write"}]}
-    got = Session(rules=RULES, dialect=dialect()).step({**asked, **said_}, [body, body])
+    got = Session(rules=RULES, dialect=dialect).step({**asked, **said_}, [body, body])
     assert got.finish is not None
     assert got.finish.outcome == "answer_unreadable"
 

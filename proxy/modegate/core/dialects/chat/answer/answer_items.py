@@ -15,7 +15,7 @@ import msgspec
 
 from modegate.core.dialects.chat.answer.parsing import REASONING_KEYS
 from modegate.core.dialects.common.strict_json import MAX_DEPTH
-from modegate.core.step.dialect import MAX_TEXT, ChoiceRead
+from modegate.core.step.answer.parts import MAX_TEXT, ChoiceRead
 
 LISTS = ("reasoning_details", "thinking_blocks")
 """Lists of parts: OpenRouter's and MiniMax's; litellm's."""

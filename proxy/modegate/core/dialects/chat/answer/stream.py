@@ -12,7 +12,7 @@ from modegate.core.dialects.chat.answer.settle import settle
 from modegate.core.dialects.common.strict_json import exactly
 from modegate.core.errors import AnswerUnreadable, UpstreamFailed
 from modegate.core.step.answer.calls import Gathered, share
-from modegate.core.step.dialect import Kind, Part
+from modegate.core.step.answer.parts import Kind, Part
 from modegate.core.wire.sse import BLANK, DONE, Frame
 
 MAX_PLACES = 16

@@ -8,14 +8,15 @@ from typing import Any
 from modegate.core.dialects.chat.answer import parsing
 from modegate.core.dialects.chat.request.parsing import ChatRequest
 from modegate.core.dialects.common.texts import content_text
-from modegate.core.step.dialect import Spoken
+from modegate.core.step.answer.parts import Spoken
 
 TELL = frozenset({"system", "developer"})
 """Roles in which an agent tells its model what it is."""
 
 
-def spoken(data: bytes) -> tuple[list[Spoken], frozenset[int]]:
+def spoken(data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]]:
     """Return the text of each choice, and which choices end."""
+    del streamed  # a chunk and a whole answer are read alike
     found: list[Spoken] = []
     ended: set[int] = set()
     for index, choice in parsing.choices_of(parsing.parse_answer(data, strictly=True)):

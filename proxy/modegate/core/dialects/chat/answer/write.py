@@ -17,7 +17,7 @@ from modegate.core.dialects.chat.answer.call_indices import Places
 from modegate.core.dialects.chat.answer.stream import ChatFrame
 from modegate.core.errors import ModegateError, UpstreamFailed, error_json
 from modegate.core.step.answer.calls import Gathered
-from modegate.core.step.dialect import Kind, Part
+from modegate.core.step.answer.parts import Kind, Part
 from modegate.core.wire.json_spans import (
     Edit,
     Member,

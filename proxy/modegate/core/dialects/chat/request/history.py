@@ -14,7 +14,8 @@ from modegate.core.dialects.chat.request.parsing import ChatRequest, calls_of
 from modegate.core.dialects.common.texts import content_text
 from modegate.core.identify.reminders import plain, plain_parts
 from modegate.core.step.answer.calls import Gathered, arguments_hash, digest
-from modegate.core.step.dialect import ChoiceRead, Item, Refused
+from modegate.core.step.answer.parts import ChoiceRead, Refused
+from modegate.core.step.dialect import Item
 from modegate.core.step.request.request_form import Manner
 from modegate.core.step.request.transcript import MAX_BLOB
 from modegate.core.wire.arguments import parse_arguments, without_halves

@@ -17,7 +17,7 @@ from modegate.core.dialects.messages.request.hosted import CODE, PARTS
 from modegate.core.ids import CallId
 from modegate.core.log.events import Segment
 from modegate.core.step.answer.calls import SIGNATURE, Gathered, digest
-from modegate.core.step.dialect import ChoiceRead, Refused
+from modegate.core.step.answer.parts import ChoiceRead, Refused
 from modegate.core.wire.arguments import parse_arguments
 
 TEXT = "text"

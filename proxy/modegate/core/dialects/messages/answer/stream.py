@@ -22,8 +22,8 @@ from modegate.core.dialects.messages.answer.blocks import (
     begin,
 )
 from modegate.core.errors import AnswerUnreadable, UpstreamFailed
+from modegate.core.step.answer.parts import Kind, Part
 from modegate.core.step.answer.straightener import Straight
-from modegate.core.step.dialect import Kind, Part
 from modegate.core.wire.arguments import has_half
 from modegate.core.wire.json_spans import members, without_lone_surrogates
 from modegate.core.wire.sse import BLANK, Frame

@@ -7,7 +7,7 @@ from typing import Any
 from modegate.core.dialects.common.texts import content_text
 from modegate.core.dialects.messages.answer import parsing
 from modegate.core.dialects.messages.request.parsing import MessagesRequest
-from modegate.core.step.dialect import Spoken
+from modegate.core.step.answer.parts import Spoken
 
 TEXT, THINKING = "text", "thinking"
 _DELTAS = {"text_delta": TEXT, "thinking_delta": THINKING}

@@ -14,7 +14,7 @@ import msgspec
 from modegate.core.dialects.messages.answer.parsing import CALL_STOPS, INPUT_TOKENS, output_tokens
 from modegate.core.dialects.messages.answer.stream import MessagesFrame
 from modegate.core.errors import ModegateError, UpstreamFailed, error_json
-from modegate.core.step.dialect import Kind, Part
+from modegate.core.step.answer.parts import Kind, Part
 from modegate.core.wire.json_spans import (
     Edit,
     Member,

@@ -25,7 +25,8 @@ from modegate.core.dialects.messages.answer.blocks import (
 from modegate.core.dialects.messages.request.parsing import MessagesRequest, blocks_of
 from modegate.core.identify.reminders import plain_parts
 from modegate.core.step.answer.calls import SHORT_ID, Gathered, arguments_hash, digest
-from modegate.core.step.dialect import Item, Refused
+from modegate.core.step.answer.parts import Refused
+from modegate.core.step.dialect import Item
 from modegate.core.step.request.request_form import Thoughts
 from modegate.core.step.request.transcript import MAX_BLOB
 from modegate.core.wire.json_spans import Edit, apply

@@ -12,7 +12,7 @@ from modegate.core.errors import AnswerUnreadable
 from modegate.core.ids import CallId
 from modegate.core.log.events import Segment
 from modegate.core.step.answer.calls import Gathered, digest
-from modegate.core.step.dialect import MAX_TEXT, ChoiceRead
+from modegate.core.step.answer.parts import MAX_TEXT, ChoiceRead
 
 
 @dataclass(eq=False, slots=True)

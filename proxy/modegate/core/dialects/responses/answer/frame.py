@@ -8,7 +8,7 @@ from typing import Any
 from modegate.core.dialects.common.strict_json import exactly
 from modegate.core.dialects.responses.answer.answer_items import Out
 from modegate.core.dialects.responses.answer.items import ItemCall
-from modegate.core.step.dialect import Part
+from modegate.core.step.answer.parts import Part
 from modegate.core.wire.json_spans import Span, elements, members, without_lone_surrogates
 
 

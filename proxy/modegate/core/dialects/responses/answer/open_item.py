@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from modegate.core.dialects.responses.answer.parsing import ADDED, DONE
-from modegate.core.step.dialect import MAX_TEXT
+from modegate.core.step.answer.parts import MAX_TEXT
 
 _PARTS = {
     "response.content_part": ("content", "content_index"),

@@ -19,8 +19,8 @@ from modegate.core.dialects.responses.answer.items import (
 )
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.step.answer.calls import Gathered
+from modegate.core.step.answer.parts import Kind, Part
 from modegate.core.step.answer.straightener import Straight
-from modegate.core.step.dialect import Kind, Part
 from modegate.core.wire.json_spans import Span
 from modegate.core.wire.sse import BLANK, Frame
 

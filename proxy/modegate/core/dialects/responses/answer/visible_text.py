@@ -10,7 +10,7 @@ from modegate.core.dialects.common.strict_json import check_objects
 from modegate.core.dialects.common.texts import content_text
 from modegate.core.dialects.responses.answer import parsing
 from modegate.core.dialects.responses.request.parsing import ResponsesRequest
-from modegate.core.step.dialect import Spoken
+from modegate.core.step.answer.parts import Spoken
 
 _TEXT = "response.output_text."
 _THOUGHT = "response.reasoning"

@@ -27,7 +27,7 @@ from modegate.core.dialects.responses.answer.output import (
     with_id,
 )
 from modegate.core.errors import ModegateError
-from modegate.core.step.dialect import Kind, Part
+from modegate.core.step.answer.parts import Kind, Part
 from modegate.core.wire.json_spans import Edit, Span, apply, elements, without_lone_surrogates
 from modegate.core.wire.sse import FrameWriter
 

@@ -23,7 +23,8 @@ from modegate.core.dialects.responses.request.parsing import ResponsesRequest
 from modegate.core.dialects.responses.request.screenshot import no_screenshot
 from modegate.core.identify.reminders import plain, plain_parts
 from modegate.core.step.answer.calls import Gathered, arguments_hash, digest
-from modegate.core.step.dialect import Item, Refused
+from modegate.core.step.answer.parts import Refused
+from modegate.core.step.dialect import Item
 from modegate.core.step.request.request_form import Thoughts
 from modegate.core.wire.arguments import parse_arguments
 from modegate.core.wire.json_spans import Edit, apply

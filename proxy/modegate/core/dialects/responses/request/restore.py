@@ -20,8 +20,7 @@ from modegate.core.dialects.responses.request.history import is_answer, kind_of,
 from modegate.core.dialects.responses.request.parsing import ResponsesRequest
 from modegate.core.log.events import Segment, WithheldHop
 from modegate.core.step.answer.calls import digest
-from modegate.core.step.dialect import Found
-from modegate.core.step.request.transcript import Lost
+from modegate.core.step.dialect import Found, Lost
 from modegate.core.wire.json_spans import Edit, apply, without, without_members
 
 _encode = msgspec.json.encode

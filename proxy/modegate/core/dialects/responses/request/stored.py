@@ -12,8 +12,8 @@ from modegate.core.dialects.responses.request.edit import insert_items
 from modegate.core.dialects.responses.request.history import answer_items, user_message
 from modegate.core.dialects.responses.request.parsing import ResponsesRequest
 from modegate.core.log.events import AnswerMapped
-from modegate.core.step.dialect import Refused
-from modegate.core.step.stored_answers import Kept
+from modegate.core.step.answer.parts import Refused
+from modegate.core.step.dialect import Kept
 from modegate.core.wire.json_spans import Edit, apply
 from modegate.core.wire.request_body import RequestBody
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from modegate.core.dialects.messages.dialect import MessagesDialect
+from modegate.core.dialects.messages.dialect import MESSAGES
 from modegate.core.policy.conditions import Condition, When
 from modegate.core.policy.model import Limits
 from support import judges
@@ -590,7 +590,7 @@ def test_h14_blocks_that_the_client_counts_in_another_way_are_cut_off() -> None:
     """What comes behind the switch would else be of another block than the client has open."""
     begun = begin() + start(1, BARE) + delta(1, "text_delta", text="A")
     body = begun + stop(1) + end("end_turn")
-    got = Session("default", dialect=MessagesDialect()).overtaken(
+    got = Session("default", dialect=MESSAGES).overtaken(
         request("read", stream=True), [Reply(body)], after=len(begun)
     )
     assert b'"index":0' not in got.body.replace(b" ", b"")

@@ -10,11 +10,11 @@ import pytest
 from modegate.core.dialects.messages.answer import parsing
 from modegate.core.dialects.messages.answer.stream import MessagesStreamReader
 from modegate.core.dialects.messages.answer.write import MessagesStreamWriter
-from modegate.core.dialects.messages.dialect import MessagesDialect
+from modegate.core.dialects.messages.dialect import MESSAGES
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.ids import StepId
 from modegate.core.policy.model import Limits
-from modegate.core.step.dialect import MAX_TEXT, Kind
+from modegate.core.step.answer.parts import MAX_TEXT, Kind
 from modegate.core.step.effects import Finish, ReadState, SendBytes
 from modegate.core.step.exchange import Exchange, StepRequest
 from modegate.core.wire.request_body import RequestBody
@@ -425,7 +425,7 @@ def test_b075_the_end_reaches_the_client_while_the_upstream_keeps_the_connection
     """With it the call that was held: nothing waits for the end of the bytes, which may never come."""
     body = stream(use(0, "read", '{"path":"a"}', id_="toolu_read_1"))
     asked = json.dumps(ASK).encode()
-    exchange = Exchange(MessagesDialect(), StepRequest(StepId("0" * 20), [], RequestBody(asked)))
+    exchange = Exchange(MESSAGES, StepRequest(StepId("0" * 20), [], RequestBody(asked)))
     one = session()
     exchange.begin(one.in_force())
     exchange.upstream_head(200, list(STREAM))

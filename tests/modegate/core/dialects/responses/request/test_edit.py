@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from modegate.core.dialects.responses.dialect import ResponsesDialect
+from modegate.core.dialects.responses.dialect import RESPONSES
 from modegate.core.dialects.responses.request.edit import extend, insert_items
 from modegate.core.dialects.responses.request.parsing import ResponsesRequest
 from modegate.core.errors import BadRequest
@@ -338,7 +338,7 @@ def test_b098_what_the_proxy_does_not_know_is_neither_refused_nor_dropped() -> N
     again = body[:-1] + b"," + tools
     assert assembled(again).body == b'{"instructions":"PLAN-SECTION",' + again[1:]
     for whole in (body, again):
-        session = Session("default", dialect=ResponsesDialect())
+        session = Session("default", dialect=RESPONSES)
         assert session.step(whole, [Reply(b"{}", list(JSON))]).requests == [whole]
 
 
