@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from modegate.core.errors import Conflict, LogUnavailable, ModegateError, NotOpen, SessionUnreadable
+from modegate.core.errors import LogUnavailable, ModegateError, NotOpen, SessionUnreadable
 from modegate.core.ids import ModeId, Seq, SessionKey, StepId, Tenant
 from modegate.core.log import answering, open_questions
 from modegate.core.log import approvals as core
@@ -27,7 +27,6 @@ from modegate.core.log.approval_events import (
 from modegate.core.log.approvals import Approval, Status
 from modegate.core.log.events import Event
 from modegate.core.log.fold import State
-from modegate.core.log.records import Entry
 from modegate.core.policy import waiting
 from modegate.core.policy.model import WAITS, Waits
 from modegate.server.clock import Clock
@@ -37,12 +36,6 @@ from modegate.server.proxy.watchers import Watchers
 
 LOOK_S = 5.0
 """How often a waiting step looks though no news has come: the feed may be late, but not be lost."""
-
-ATTEMPTS = 20
-"""How often an event is tried to be appended while others append to the same session."""
-
-
-Decide = Callable[[State], Sequence[Event]]
 
 T = TypeVar("T")
 
@@ -123,10 +116,10 @@ class Approvals:
             stale = mode_seq is not None and state.mode_seq != mode_seq
             return () if stale else [*open_questions.replaced(state.approvals, asked), asked]
 
-        state, events = await _to_its_end(self._append(key, "gate", decide))
-        match events:
+        decided = await _to_its_end(self._folds.decide(key, "gate", decide))
+        match decided.events:
             case [ApprovalJoined() as joined]:
-                return core.step(state.approvals[joined.id], joined, "gate")
+                return core.step(decided.before.approvals[joined.id], joined, "gate")
             case []:
                 return Approval(asked, Status.CLOSED, why="superseded")
             case _:
@@ -196,8 +189,8 @@ class Approvals:
             alone = not set(one.waiting) - {step} or isinstance(over, ApprovalClosed)
             return [over] if alone else open_questions.dropped({over.id: one}, step, (), one.ends)
 
-        state, _ = await self._append(key, "gate", decide)
-        known = state.approvals.get(over.id)
+        decided = await self._folds.decide(key, "gate", decide)
+        known = decided.before.approvals.get(over.id)
         return core.step(known, over, "gate") if known else await self.look(key, over.id)
 
     async def _pause(self, known: Approval, wait: _Wait, woken: asyncio.Event) -> None:
@@ -220,8 +213,7 @@ class Approvals:
         def decide(state: State) -> Sequence[Event]:
             return open_questions.dropped(state.approvals, step, kept, until)
 
-        _, events = await self._append(key, "gate", decide)
-        if events:
+        if (await self._folds.decide(key, "gate", decide)).events:
             self._away[key] = min(until, self._away.get(key, until))
             self._went.set()
 
@@ -233,7 +225,7 @@ class Approvals:
             until = now + int(1000 * self._waits().longest)
             return open_questions.kept(state.approvals, step, ids, now, until)
 
-        await _to_its_end(self._append(key, "gate", decide))
+        await _to_its_end(self._folds.decide(key, "gate", decide))
 
     async def run(self) -> None:
         """Close what nobody came back for when its time is over, so that people's dialogs are withdrawn.
@@ -251,8 +243,9 @@ class Approvals:
             for key in [key for key, until in self._away.items() if until <= now]:
                 del self._away[key]
                 with suppress(ModegateError):
-                    state, _ = await self._append(key, "gate", self._not_back)
-                    if (later := open_questions.next_over(state.approvals, now)) is not None:
+                    decided = await self._folds.decide(key, "gate", self._not_back)
+                    later = open_questions.next_over(decided.before.approvals, now)
+                    if later is not None:
                         self._away[key] = later
 
     def _not_back(self, state: State) -> Sequence[Event]:
@@ -264,7 +257,7 @@ class Approvals:
         def decide(state: State) -> Sequence[Event]:
             return waiting.abandoned(state.approvals, ids, self._clock.now_ms(), self._waits())
 
-        await self._append(key, "gate", decide)
+        await self._folds.decide(key, "gate", decide)
 
     async def answer(
         self,
@@ -291,12 +284,12 @@ class Approvals:
             )
 
         try:
-            state, events = await self._append(key, by, decide)
+            decided = await self._folds.decide(key, by, decide)
         except NotOpen:
             # An earlier try may have landed without being told to the feed.
             await self._folds.append(key, ())
             raise
-        return core.step(state.approvals[approval_id], events[0], by)
+        return core.step(decided.before.approvals[approval_id], decided.events[0], by)
 
     async def delivered(
         self, key: SessionKey, approval_id: str, via: str, client: str = ""
@@ -310,9 +303,8 @@ class Approvals:
         def decide(state: State) -> Sequence[Event]:
             return answering.delivered(state.approvals, approval_id, via, client)
 
-        state, events = await self._append(key, "gate", decide)
-        found = state.approvals[approval_id]
-        return core.step(found, events[0], "gate") if events else found
+        decided = await self._folds.decide(key, "gate", decide)
+        return decided.after.approvals[approval_id]
 
     async def left(
         self,
@@ -331,7 +323,7 @@ class Approvals:
         def decide(state: State) -> Sequence[Event]:
             return answering.left(state.approvals, approval_id, client, reject=reject)
 
-        await self._append(key, by, decide)
+        await self._folds.decide(key, by, decide)
 
     async def all_left(self, tenant: Tenant, client: str) -> None:
         """Note that a client shows none of a tenant's questions any longer."""
@@ -395,23 +387,6 @@ class Approvals:
         if state.unreadable:
             raise SessionUnreadable(state.unreadable)
         return state
-
-    async def _append(
-        self, key: SessionKey, by: str, decide: Decide
-    ) -> tuple[State, Sequence[Event]]:
-        """Append what `decide` gives for the state; give both, the state as it was before."""
-        for _ in range(ATTEMPTS):
-            state = await self._readable(key)
-            events = decide(state)
-            if not events:
-                return state, events
-            entries = [Entry(self._clock.now_ms(), by, event) for event in events]
-            try:
-                await self._folds.append(key, entries, expect=state.seq)
-            except Conflict:
-                continue
-            return state, events
-        raise Conflict(f"session {key} changes too fast for an approval; try again")
 
 
 async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from modegate.core.errors import Conflict, SessionUnreadable
+from modegate.core.errors import SessionUnreadable
 from modegate.core.identify.session import Identified
 from modegate.core.identify.sources import PREVIOUS
 from modegate.core.ids import DEFAULT_MODE, ModeId, SessionId, SessionKey
@@ -30,9 +29,6 @@ from modegate.server.proxy.siblings import Siblings
 DAY_MS = 24 * 60 * 60 * 1000
 MAX_SEEN = 10_000
 """Sessions remembered that the index knows; others are looked up in it."""
-
-MAX_TRIES = 5
-"""Attempts to open a session while others append to it."""
 
 log = logging.getLogger(__name__)
 
@@ -69,8 +65,7 @@ class Sessions:
         """Begin a step: give what it stands under; a session seen for the first time may be opened.
 
         Raises:
-            Conflict: others kept appending to the session, so that it could not be opened.
-            LogUnavailable: the log cannot be read or written.
+            LogUnavailable: the log cannot be read or written, or others kept appending to the session.
             Refusal: the mode in force, or the log, cannot be used.
         """
         if found.disagree:
@@ -89,25 +84,23 @@ class Sessions:
 
         Whatever ends this early, leaves nothing behind that could be taken for a beginning.
         """
-        for _ in range(MAX_TRIES):
-            state = await self._folds.state(found.key)
-            if not self._must_look(found, state, policy):
-                first = DEFAULT_MODE
-            elif await self._log.was_seen(found.key):
-                # The log is told of an opening before the index: what the index knows shows in a state
-                # that is read after it, or the session was only seen, which is to begin in default.
-                state = await self._folds.state(found.key)
-                first = DEFAULT_MODE
-                if not state.begun:
-                    self._note(found.key)
-            else:
-                first = await self._first_mode(found, policy)
-            events = self._opening(found, state, first, path)
-            if not events:
-                return state
-            with suppress(Conflict):
-                await self._append(found.key, events, state)
-        raise Conflict(f"session {found.key} changes too fast to be opened; try again")
+        state = await self._folds.state(found.key)
+        seen, first = False, DEFAULT_MODE
+        if self._must_look(found, state, policy):
+            seen = await self._log.was_seen(found.key)
+            first = DEFAULT_MODE if seen else await self._first_mode(found, policy)
+
+        def opening(state: State) -> list[Event]:
+            return self._opening(found, state, DEFAULT_MODE if state.begun else first, path)
+
+        if not (seen or opening(state)):
+            return state
+        # The log is told of an opening before the index: what the index knows shows in a state that is
+        # read after it, or the session was only seen, which is to begin in default.
+        state = (await self._folds.decide(found.key, _author, opening)).after
+        if seen and not state.begun:
+            self._note(found.key)
+        return state
 
     def _must_look(self, found: Identified, state: State, policy: Policy) -> bool:
         """Return whether the log and the policy leave open in which mode the session begins."""
@@ -122,14 +115,6 @@ class Sessions:
 
     async def _stand(self, key: SessionKey, state: State, policy: Policy) -> ModesInForce:
         return stand(policy, await chain_of(self._folds, key, state))
-
-    async def _append(self, key: SessionKey, events: list[Event], state: State) -> None:
-        now = self._clock.now_ms()
-        entries = [
-            Entry(now, "policy" if isinstance(event, ModeSet) else "agent", event)
-            for event in events
-        ]
-        await self._folds.append(key, entries, expect=state.seq)
 
     @staticmethod
     def _opening(found: Identified, state: State, first: ModeId, path: str) -> list[Event]:
@@ -167,6 +152,11 @@ class Sessions:
         self._seen[key] = None
         if len(self._seen) > MAX_SEEN:
             self._seen.popitem(last=False)
+
+
+def _author(event: Event) -> str:
+    """Name who writes an event of an opening: the mode of a beginning is the policy's."""
+    return "policy" if isinstance(event, ModeSet) else "agent"
 
 
 class States(Protocol):

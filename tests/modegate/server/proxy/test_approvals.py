@@ -329,6 +329,9 @@ async def test_others_that_keep_appending_are_told_of(
     monkeypatch.setattr(one.log, "append", conflict)
     with pytest.raises(Conflict, match="too fast"):
         await one.answer()
+    # An agent's step fails as where the log is gone: that somebody was faster means nothing to it.
+    with pytest.raises(LogUnavailable, match="too fast"):
+        await one.approvals.ask(S, plan("b"))
 
 
 # Waiting.
