@@ -8,24 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Set
 from typing import Any
 
 from modegate.core.errors import LogUnavailable, ModegateError
 from modegate.core.ids import SessionKey
 from modegate.core.log.parents import ALONE, Held
 from modegate.server.extension import Services
+from modegate.server.log.feed import FeedFollower
 from modegate.server.proxy.sessions import held_by
 from modegate_acp.following.catch_up import Snapshot
 from modegate_acp.following.followed_sessions import Following
 
 logger = logging.getLogger(__name__)
 
-WAIT_S = 1.0
-"""How long one wait for the feed lasts, so that an expiry and a shutdown are noticed soon."""
-
-AGAIN_S = 1.0
-"""Pause before a log that did not answer is asked again."""
+TICK_S = 1.0
+"""How often the connections are asked what else is due."""
 
 
 class Fanout:
@@ -40,7 +38,7 @@ class Fanout:
         self._stopped = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._position: str | None = None
+        self._changes = FeedFollower(shared.log)
         self._children: dict[SessionKey, set[SessionKey]] = {}
         self._parents: dict[SessionKey, set[SessionKey]] = {}
         self._missed: set[SessionKey] = set()
@@ -99,7 +97,7 @@ class Fanout:
 
     async def _tick(self) -> None:
         while True:
-            await asyncio.sleep(WAIT_S)
+            await asyncio.sleep(TICK_S)
             self._on_tick()
 
     async def _feed(self) -> None:
@@ -108,26 +106,18 @@ class Fanout:
             try:
                 await self._show(await self._news())
             except LogUnavailable as error:
-                logger.warning("clients of /acp are told nothing new: %s", error)
-                await asyncio.sleep(AGAIN_S)
+                await self._changes.pause(error, "clients of /acp are told nothing new")
 
     async def _idle(self) -> None:
         """Leave the log alone while nobody follows anything; what happens then is read afterwards."""
         if not self._followers:
             self._someone.clear()
-            self._position = None
+            self._changes.restart()
             await self._someone.wait()
 
-    async def _news(self) -> set[SessionKey]:
-        if self._position is None:
-            # The position is taken before any state is read, so that nothing falls between.
-            self._position = (await self._shared.log.changes(None)).position
-            return set(self._followers)
-        changes = await self._shared.log.changes(self._position, wait=WAIT_S)
-        self._position = changes.position
-        if changes.gap:
-            return set(self._followers)
-        return {change.key for change in changes.changes} | self._expired()
+    async def _news(self) -> Set[SessionKey]:
+        changed = await anext(self._changes)
+        return set(self._followers) if changed.every else changed.keys | self._expired()
 
     def _expired(self) -> set[SessionKey]:
         now = self._shared.clock.now_ms()
@@ -137,7 +127,7 @@ class Fanout:
             if any(key.session in one.expired(now) for one in followers)
         }
 
-    async def _show(self, keys: set[SessionKey]) -> None:
+    async def _show(self, keys: Set[SessionKey]) -> None:
         # A child is shown its parents' modes, too.
         self._missed |= keys | {child for key in keys for child in self._children.get(key, ())}
         for key in sorted(self._missed & self._followers.keys(), key=str):

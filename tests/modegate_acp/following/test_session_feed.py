@@ -16,7 +16,6 @@ from modegate.core.log.fold import State
 from modegate.core.policy.model import Policy
 from modegate.server.extension import Services
 from modegate.server.log.protocol import Change, Changes
-from modegate_acp.following import session_feed
 from modegate_acp.following.catch_up import Snapshot
 from modegate_acp.following.followed_sessions import Following
 from modegate_acp.following.session_feed import Fanout
@@ -142,7 +141,7 @@ async def test_a_gap_shows_everything_anew() -> None:
 
 
 async def test_a_log_that_is_gone_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_feed, "AGAIN_S", 0.0)
+    monkeypatch.setattr("modegate.server.log.feed.AGAIN_S", 0.0)
     outside = Outside()
     async with outside.running() as feed:
         one = follow(feed, A)

@@ -9,24 +9,16 @@ it passes anything more. A step that waits for a person's answer is woken in the
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from modegate.core.errors import LogUnavailable
 from modegate.core.ids import SessionKey
 from modegate.core.policy.in_force import ModesInForce
+from modegate.server.log.feed import FeedFollower
 from modegate.server.log.protocol import EventLog
 from modegate.server.policies import Policies
 from modegate.server.proxy.sessions import Sessions
-
-logger = logging.getLogger(__name__)
-
-WAIT_S = 1.0
-"""How long one wait for the feed lasts; what comes meanwhile ends it at once, or within a poll of SQLite."""
-
-AGAIN_S = 0.2
-"""How long to wait before a feed that cannot be read is tried again."""
 
 
 class Mark:
@@ -88,10 +80,9 @@ class Watchers:
 
     def __init__(self, log: EventLog) -> None:
         """Take the log whose feed is followed while `run` runs."""
-        self._log = log
+        self._feed = FeedFollower(log)
         self._marks: dict[SessionKey, set[Mark]] = {}
         self._some = asyncio.Event()
-        self._position: str | None = None
 
     @contextmanager
     def watch(
@@ -148,31 +139,15 @@ class Watchers:
         for mark in self._marks.get(key, ()):
             mark.change()
 
-    def _all_changed(self) -> None:
-        for key in self._marks:
-            self.changed(key)
-
     async def run(self) -> None:
-        """Follow the feed, but not while no step is under way."""
-        failed = False
+        """Follow the feed, but not while nobody waits."""
         while True:
             await self._some.wait()
             try:
-                await self._look()
+                changed = await anext(self._feed)
             except LogUnavailable as error:
-                # Nobody whose change cannot be read here was told that it holds, unless by another process.
-                if not failed:
-                    logger.warning("answers under way are not told of changes of modes: %s", error)
-                failed = True
-                await asyncio.sleep(AGAIN_S)
+                # A change that cannot be read here was acknowledged to nobody, unless by another process.
+                await self._feed.pause(error, "answers under way are not told of changes of modes")
             else:
-                failed = False
-
-    async def _look(self) -> None:
-        first = self._position is None
-        found = await self._log.changes(self._position, wait=0.0 if first else WAIT_S)
-        self._position = found.position
-        if first or found.gap:
-            self._all_changed()
-        for change in found.changes:
-            self.changed(change.key)
+                for key in self._marks if changed.every else changed.keys:
+                    self.changed(key)
