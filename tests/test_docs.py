@@ -23,7 +23,8 @@ from modegate.core.policy.schema import KEYS
 from modegate.core.wire.own_paths import OWN
 from modegate.server.access import Access
 from modegate.server.clock import Clock
-from modegate.server.control.sessions import Control, Folds, PolicySource
+from modegate.server.control.policy import PolicySource
+from modegate.server.control.routes import Control, Folds
 from modegate.server.log.protocol import EventLog
 from modegate.server.metrics import Metrics, Watched
 from modegate.server.proxy.approvals import Approvals

@@ -14,7 +14,8 @@ from starlette.types import Receive, Send
 
 from modegate.core.ids import SessionId, fits_session_id
 from modegate.server.access import problem
-from modegate.server.control.http import SSE_HEADERS
+from modegate.server.control.streams import SSE_HEADERS, STILL_HERE
+from modegate.server.proxy.keep_alive import KEEPALIVE_S
 from modegate_acp.connection.connection import Caller, Connection
 from modegate_acp.following.followed_sessions import MAX_SESSIONS
 from modegate_acp.following.send_queue import StreamQueue
@@ -25,9 +26,6 @@ from modegate_acp.transport.common import Asgi, Connections, first_of
 
 CONNECTION_ID = "acp-connection-id"
 SESSION_ID = "acp-session-id"
-
-KEEP_ALIVE_S = 10.0
-"""Silence after which a stream says that it is there; proxies and clients bear 15 s."""
 
 MAX_STREAMS = MAX_SESSIONS + 1
 """Open streams of one connection: one for each session that it may follow, and its own."""
@@ -140,10 +138,10 @@ async def _events(connection: Connection, lane: StreamQueue, reader: object, sen
     await _send(send, b": open\n\n")
     while True:
         try:
-            async with asyncio.timeout(KEEP_ALIVE_S):
+            async with asyncio.timeout(KEEPALIVE_S):
                 taken = await connection.outbox.take(lane, reader)
         except TimeoutError:
-            await _send(send, b": still here\n\n")
+            await _send(send, STILL_HERE)
             continue
         if taken is None:
             break

@@ -20,7 +20,9 @@ from modegate.core.errors import LogUnavailable, ModegateError, UpgradeRequired,
 from modegate.core.wire.headers import is_upgrade
 from modegate.core.wire.own_paths import PROBES, is_own, looks_own
 from modegate.server.access import Access, Guard, Sites, problem
-from modegate.server.control.sessions import Control, PolicySource, on_error
+from modegate.server.control.http import on_error
+from modegate.server.control.policy import PolicySource
+from modegate.server.control.routes import Control
 from modegate.server.log.protocol import EventLog
 from modegate.server.metrics import Metrics
 from modegate.server.process.http11 import WEBSOCKET_PATH

@@ -25,7 +25,7 @@ from modegate.server.access import Access, Sites
 from modegate.server.app import Parts
 from modegate.server.clock import SystemClock
 from modegate.server.control.mode_setter import ModeSetter
-from modegate.server.control.sessions import Control
+from modegate.server.control.routes import Control
 from modegate.server.control.token_file import ensure_token, weakness
 from modegate.server.extension import Extend, Extension, Services
 from modegate.server.jobs import Job, StartFailed

@@ -17,7 +17,7 @@ from modegate.core.policy.problems import Problem
 from modegate.server.access import Access, Sites
 from modegate.server.app import Parts, create_app
 from modegate.server.clock import SystemClock
-from modegate.server.control.sessions import Control, Folds
+from modegate.server.control.routes import Control, Folds
 from modegate.server.log.protocol import EventLog
 from modegate.server.metrics import Metrics
 from modegate.server.proxy.approvals import Approvals

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import aclosing, suppress
 from typing import Any, Protocol, TypeVar
 
@@ -10,7 +10,7 @@ import msgspec
 from anyio import move_on_after
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from modegate.core.errors import BadRequest, ModegateError, NotOpen
@@ -22,21 +22,11 @@ from modegate.core.log.approvals import Approval
 from modegate.core.policy.model import Level
 from modegate.server.access import problem
 from modegate.server.clock import Clock
-from modegate.server.control.follow import Follower
-from modegate.server.control.http import (
-    SSE_HEADERS,
-    body_of,
-    error_of,
-    need,
-    person_of,
-    tenant_of,
-    wants_stream,
-)
+from modegate.server.control.follow import QuestionFollower
+from modegate.server.control.http import body_of, need, person_of, tenant_of
+from modegate.server.control.streams import EventStreams, event, wants_stream
 from modegate.server.log.protocol import EventLog
 from modegate.server.proxy.approvals import Approvals, Pending
-
-KEEP_ALIVE_S = 8.0
-"""Silence after which a stream says that it is there; clients and proxies bear 10 s."""
 
 MAX_VIA = 64
 """Characters of a client's kind, and of its name."""
@@ -80,14 +70,19 @@ class ApprovalRoutes:
     """The handlers below `/control/v1/approvals`."""
 
     def __init__(
-        self, approvals: Approvals, log: EventLog, policies: _Policies, clock: Clock
+        self,
+        approvals: Approvals,
+        log: EventLog,
+        policies: _Policies,
+        clock: Clock,
+        streams: EventStreams,
     ) -> None:
         """Keep what the handlers ask."""
         self._approvals = approvals
         self._log = log
         self._policies = policies
         self._clock = clock
-        self._closing = False
+        self._streams = streams
 
     def routes(self) -> list[Route]:
         """Return the routes."""
@@ -99,14 +94,6 @@ class ApprovalRoutes:
             Route(f"{one}/left", self.left, methods=["POST"]),
         ]
 
-    def close(self) -> None:
-        """End every stream within about a second."""
-        self._closing = True
-
-    async def of(self, key: SessionKey) -> list[dict[str, Any]]:
-        """Show what is open in one session."""
-        return [shown(one) for one in await self._approvals.of(key)]
-
     async def approvals(self, request: Request) -> Response:
         """List what is open, or what was settled, the oldest first, or follow it as server-sent events.
 
@@ -115,12 +102,7 @@ class ApprovalRoutes:
         tenant = tenant_of(request)
         if wants_stream(request):
             client = _name(request.query_params.get("client", ""), "client")
-            follower = Follower(self._approvals, self._log, self._clock, tenant)
-            return StreamingResponse(
-                self._attended(self._stream(follower), tenant, client),
-                media_type="text/event-stream",
-                headers=SSE_HEADERS,
-            )
+            return self._streams.response(self._follow(tenant, client))
         settled = request.query_params.get("settled") == "true"
         asked = self._approvals.settled_ones if settled else self._approvals.open_ones
         found = await asked(tenant)
@@ -195,37 +177,17 @@ class ApprovalRoutes:
         except NotOpen:
             return {}
 
-    async def _attended(
-        self, stream: AsyncGenerator[bytes], tenant: Tenant, client: str
-    ) -> AsyncIterator[bytes]:
-        """Yield a stream; when it ends, its client shows nothing any more."""
+    async def _follow(self, tenant: Tenant, client: str) -> AsyncGenerator[list[bytes]]:
+        """Yield what is open and what changes; when this ends, its client shows nothing any more."""
         try:
-            async with aclosing(stream):
-                async for piece in stream:
-                    yield piece
+            follower = QuestionFollower(self._approvals, self._log, self._clock, tenant)
+            async with aclosing(follower.follow()) as changes:
+                async for news in changes:
+                    yield [event(shown(one)) for one in news]
         finally:
             if client:
                 with move_on_after(LEAVE_S, shield=True), suppress(ModegateError):
                     await self._approvals.all_left(tenant, client)
-
-    async def _stream(self, follower: Follower) -> AsyncGenerator[bytes]:
-        sent_at = self._clock.monotonic()
-        try:
-            async with aclosing(follower.follow()) as changes:
-                async for news in changes:
-                    for one in news:
-                        yield b"data: %b\n\n" % msgspec.json.encode(shown(one))
-                    if self._closing:
-                        return
-                    silence = self._clock.monotonic() - sent_at
-                    if not news and silence >= KEEP_ALIVE_S:
-                        yield b": still here\n\n"
-                    if news or silence >= KEEP_ALIVE_S:
-                        sent_at = self._clock.monotonic()
-        except ModegateError as error:
-            yield (
-                b"event: error\ndata: " + msgspec.json.encode({"error": error_of(error)}) + b"\n\n"
-            )
 
 
 def shown(pending: Pending) -> dict[str, Any]:

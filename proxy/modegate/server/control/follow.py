@@ -10,14 +10,12 @@ from modegate.core.errors import NotOpen, SessionUnreadable
 from modegate.core.ids import SessionKey, Tenant
 from modegate.core.log.approvals import Approval, Status
 from modegate.server.clock import Clock
+from modegate.server.log.feed import Changed, FeedFollower
 from modegate.server.log.protocol import EventLog
 from modegate.server.proxy.approvals import Approvals, Pending
 
-FOLLOW_S = 1.0
-"""How long one wait for the feed lasts, so that a follower notices a shutdown and an expiry soon."""
 
-
-class Follower:
+class QuestionFollower:
     """One look at a tenant's questions that goes on."""
 
     def __init__(self, approvals: Approvals, log: EventLog, clock: Clock, tenant: Tenant) -> None:
@@ -33,21 +31,14 @@ class Follower:
 
         A question that is given is new, or has changed; when it is no longer open it is given once more.
         """
-        # The feed's position is taken before the first read, so that nothing falls between.
-        position = (await self._log.changes(None)).position
-        yield await self._news(await self._approvals.sessions(self._tenant))
-        while True:
-            changes = await self._log.changes(position, wait=FOLLOW_S)
-            position = changes.position
-            changed = {change.key for change in changes.changes}
-            yield await self._news(await self._to_look_at(changed, all_of_them=changes.gap))
+        async for changed in FeedFollower(self._log):
+            yield await self._news(await self._to_look_at(changed))
 
-    async def _to_look_at(
-        self, changed: set[SessionKey], *, all_of_them: bool
-    ) -> dict[SessionKey, None]:
+    async def _to_look_at(self, changed: Changed) -> dict[SessionKey, None]:
         now = self._clock.now_ms()
-        asking = await self._approvals.sessions(self._tenant) if changed or all_of_them else []
-        keys = [*asking, *self._shown] if all_of_them else [k for k in asking if k in changed]
+        some = changed.every or changed.keys
+        asking = await self._approvals.sessions(self._tenant) if some else []
+        keys = [key for key in (*asking, *self._shown) if key in changed]
         expired = (
             key
             for key, ones in self._shown.items()

@@ -6,17 +6,16 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.responses import Response
 
 from modegate.core.errors import LevelNeeded, ModegateError, TooLarge, UnknownMode
 from modegate.core.ids import LOCAL, Tenant, parse_tenant
 from modegate.core.policy.control import OWN_TOKEN
 from modegate.core.policy.model import Level
-from modegate.server.access import GRANT, Grant
+from modegate.server.access import GRANT, Grant, problem
 
 MAX_BODY = 64 * 1024
 """Bytes; the longest thing that anyone sends here is a comment on a plan."""
-
-SSE_HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
 def tenant_of(request: Request) -> Tenant:
@@ -55,11 +54,6 @@ def person_of(request: Request) -> str:
     return f"person:{way}" if name == OWN_TOKEN else f"person:{way}/{name}"
 
 
-def wants_stream(request: Request) -> bool:
-    """Return whether server-sent events are asked for."""
-    return "text/event-stream" in request.headers.get("accept", "")
-
-
 async def body_of(request: Request) -> bytes:
     """Return the body.
 
@@ -82,3 +76,21 @@ def error_of(error: ModegateError) -> dict[str, Any]:
     if isinstance(error, LevelNeeded):
         body["needed"] = error.needed
     return body
+
+
+async def on_error(_request: Request, error: Exception) -> Response:
+    """Return any error as the control API's JSON."""
+    match error:
+        case ModegateError():
+            body = error_of(error)
+            answer = problem(error.status, body.pop("code"), body.pop("message"), **body)
+            if error.retry_after is not None:
+                answer.headers["retry-after"] = str(error.retry_after)
+            return answer
+        case HTTPException():
+            code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "refused")
+            answer = problem(error.status_code, code, error.detail)
+            answer.headers.update(error.headers or {})
+            return answer
+        case _:
+            return problem(500, "internal_error", "an error of modegate itself; see its log")

@@ -1,21 +1,17 @@
-"""The control API: what people and their tools ask about sessions, and how they set a mode.
-
-JSON under `/control/v1`, described in docs/operations.md. It decides nothing: sessions and events come
-from the log, the mode in force from the fold, and a mode is set by appending to the log.
-"""
+"""The control API's routes about sessions: which there are, their modes, and what happens in them."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator
 from typing import Any, Protocol
 
 import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.routing import Route, Router
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
-from modegate.core.errors import BadRequest, ModegateError
+from modegate.core.errors import BadRequest
 from modegate.core.ids import ModeId, Seq, SessionKey, parse_session_id
 from modegate.core.levels import words_to_set
 from modegate.core.log.fold import State
@@ -23,79 +19,23 @@ from modegate.core.log.parents import Held
 from modegate.core.log.records import Record, to_json
 from modegate.core.policy.gating import left_out
 from modegate.core.policy.model import Level, Policy
-from modegate.core.policy.problems import Problem
-from modegate.server.access import Access, problem
-from modegate.server.clock import Clock
-from modegate.server.control.approvals import ApprovalRoutes
-from modegate.server.control.http import (
-    SSE_HEADERS,
-    body_of,
-    error_of,
-    need,
-    person_of,
-    tenant_of,
-    wants_stream,
-)
-from modegate.server.control.log import LogRoutes
-from modegate.server.control.mode_setter import ModeSetter, SetsModes
+from modegate.server.control.approvals import shown
+from modegate.server.control.http import body_of, need, person_of, tenant_of
+from modegate.server.control.mode_setter import ModeSetter
+from modegate.server.control.streams import EventStreams, event, wants_stream
+from modegate.server.log.feed import FeedFollower
 from modegate.server.log.protocol import EventLog, Listed
 from modegate.server.proxy.approvals import Approvals
-from modegate.server.proxy.sessions import held_by, summarize
+from modegate.server.proxy.sessions import States, held_by, summarize
 
 PAGE = 50
 MAX_PAGE = 200
 EVENTS_PAGE = 1000
 
-KEEP_ALIVE_S = 10.0
-"""Proxies commonly close a stream that was silent for 30 s or more."""
 
-POLL_S = 1.0
-"""How long one wait for the feed lasts, so that a follower notices a shutdown soon."""
-
-
-class Folds(SetsModes, Protocol):
-    """What the control API needs of the folds."""
-
-    async def state(self, key: SessionKey) -> State:
-        """Return the session's state, not older than the call."""
-        ...
-
-    def begin_anew(self) -> None:
-        """Forget all: an operator says that the store is right as it is."""
-        ...
-
-
-class PolicyStatus(Protocol):
-    """How the policies file stands."""
-
+class _Policies(Protocol):
     @property
-    def generation(self) -> int:
-        """How many policies have been in force since the start."""
-        ...
-
-    @property
-    def loaded_at(self) -> int:
-        """When the policy came into force, milliseconds since the epoch."""
-        ...
-
-    @property
-    def problems(self) -> Sequence[Problem]:
-        """Why the file as it is now is not in force; empty if it is."""
-        ...
-
-
-class PolicySource(Protocol):
-    """What the control API needs of the policies."""
-
-    @property
-    def current(self) -> Policy:
-        """The policy in force."""
-        ...
-
-    @property
-    def status(self) -> PolicyStatus:
-        """How its last reload went."""
-        ...
+    def current(self) -> Policy: ...
 
 
 class _SetMode(msgspec.Struct, forbid_unknown_fields=True):
@@ -105,50 +45,36 @@ class _SetMode(msgspec.Struct, forbid_unknown_fields=True):
 _decode_set_mode = msgspec.json.Decoder(_SetMode).decode
 
 
-class Control:
-    """The handlers; one instance a process."""
+class SessionRoutes:
+    """The handlers below `/control/v1/sessions`; one instance a process."""
 
     def __init__(
         self,
         *,
         log: EventLog,
-        folds: Folds,
-        policies: PolicySource,
+        folds: States,
+        policies: _Policies,
+        setter: ModeSetter,
         approvals: Approvals,
-        clock: Clock,
-        access: Access,
+        streams: EventStreams,
     ) -> None:
         """Keep what the handlers ask."""
-        self._setter = ModeSetter(log, folds, policies)
-        self._access = access
-        self._approvals = ApprovalRoutes(approvals, log, policies, clock)
-        self._whole_log = LogRoutes(log, folds)
         self._log = log
         self._folds = folds
         self._policies = policies
-        self._clock = clock
-        self._closing = False
+        self._setter = setter
+        self._approvals = approvals
+        self._streams = streams
 
-    def router(self) -> Router:
+    def routes(self) -> list[Route]:
         """Return the routes below `/control`."""
         one = "/v1/sessions/{session}"
-        return Router(
-            [
-                Route("/v1/sessions", self.sessions),
-                Route(one, self.session),
-                Route(f"{one}/mode", self.set_mode, methods=["PUT"]),
-                Route(f"{one}/events", self.events),
-                *self._approvals.routes(),
-                *self._whole_log.routes(),
-                Route("/v1/policy", self.policy),
-            ],
-            redirect_slashes=False,
-        )
-
-    def close(self) -> None:
-        """End every event stream within `POLL_S`, so that they do not hold up a shutdown."""
-        self._closing = True
-        self._approvals.close()
+        return [
+            Route("/v1/sessions", self.sessions),
+            Route(one, self.session),
+            Route(f"{one}/mode", self.set_mode, methods=["PUT"]),
+            Route(f"{one}/events", self.events),
+        ]
 
     async def sessions(self, request: Request) -> Response:
         """List sessions, newest first."""
@@ -184,7 +110,7 @@ class Control:
             await self._must_be_known(key)
         body = _state_json(key, state)
         body |= _held_json(state, await held_by(self._folds, key, state))
-        body["approvals"] = await self._approvals.of(key)
+        body["approvals"] = [shown(one) for one in await self._approvals.of(key)]
         return JSONResponse(body)
 
     async def set_mode(self, request: Request) -> Response:
@@ -220,91 +146,26 @@ class Control:
         if wants_stream(request):
             last = request.headers.get("last-event-id", "")
             after = Seq(max(after, int(last))) if last.isdecimal() and len(last) < 17 else after
-            return StreamingResponse(
-                self._follow(key, after),
-                media_type="text/event-stream",
-                headers=SSE_HEADERS,
-            )
+            return self._streams.response(self._follow(key, after))
         limit = _number(request, "limit", EVENTS_PAGE, low=1, high=EVENTS_PAGE)
         records = await self._log.read(key, after, limit)
         if not records and not after:
             await self._must_be_known(key)
         return JSONResponse({"events": [to_json(record) for record in records]})
 
-    async def policy(self, _request: Request) -> Response:
-        """Show the policy in force and how its last reload went."""
-        return JSONResponse({**policy_json(self._policies), "warnings": self._access.warnings()})
-
-    async def _follow(self, key: SessionKey, after: Seq) -> AsyncIterator[bytes]:
-        try:
-            # The feed's position is taken before the first read, so that nothing falls between.
-            position, fresh = (await self._log.changes(None)).position, True
-            sent_at = self._clock.monotonic()
-            while not self._closing:
-                records = await self._log.read(key, after, EVENTS_PAGE) if fresh else []
-                for record in records:
-                    yield _sse(record)
-                    after, sent_at = record.seq, self._clock.monotonic()
-                if len(records) == EVENTS_PAGE:
-                    continue
-                changes = await self._log.changes(position, wait=POLL_S)
-                position = changes.position
-                fresh = changes.gap or any(change.key == key for change in changes.changes)
-                if self._clock.monotonic() - sent_at >= KEEP_ALIVE_S:
-                    yield b": still here\n\n"
-                    sent_at = self._clock.monotonic()
-        except ModegateError as error:
-            yield (
-                b"event: error\ndata: " + msgspec.json.encode({"error": error_of(error)}) + b"\n\n"
-            )
+    async def _follow(self, key: SessionKey, after: Seq) -> AsyncGenerator[list[bytes]]:
+        async for changed in FeedFollower(self._log):
+            more = key in changed
+            while more:
+                records = await self._log.read(key, after, EVENTS_PAGE)
+                yield [_frame(record) for record in records]
+                after = records[-1].seq if records else after
+                more = len(records) == EVENTS_PAGE
+            yield []
 
     async def _must_be_known(self, key: SessionKey) -> None:
         if not await self._log.was_seen(key):
             raise HTTPException(404, f"no session {key.session!r} of tenant {key.tenant!r}")
-
-
-async def on_error(_request: Request, error: Exception) -> Response:
-    """Return any error as the control API's JSON."""
-    match error:
-        case ModegateError():
-            body = error_of(error)
-            answer = problem(error.status, body.pop("code"), body.pop("message"), **body)
-            if error.retry_after is not None:
-                answer.headers["retry-after"] = str(error.retry_after)
-            return answer
-        case HTTPException():
-            code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "refused")
-            answer = problem(error.status_code, code, error.detail)
-            answer.headers.update(error.headers or {})
-            return answer
-        case _:
-            return problem(500, "internal_error", "an error of modegate itself; see its log")
-
-
-def policy_json(policies: PolicySource) -> dict[str, Any]:
-    """Return the policy in force and its last reload."""
-    policy, status = policies.current, policies.status
-    return {
-        "hash": policy.hash,
-        "generation": status.generation,
-        "loadedAt": status.loaded_at,
-        "modes": [
-            {
-                "id": mode.id,
-                "name": mode.name,
-                "description": mode.description,
-                "rules": len(mode.rules),
-            }
-            for mode in policy.modes.values()
-        ],
-        "reload": {
-            "ok": not status.problems,
-            "problems": [
-                {"path": p.path, "line": p.line, "message": p.message, "found": p.found}
-                for p in status.problems
-            ],
-        },
-    }
 
 
 def _key(request: Request) -> SessionKey:
@@ -327,8 +188,8 @@ def _set_mode_body(body: bytes) -> _SetMode:
         raise BadRequest(f'the body must be {{"mode": "NAME"}}: {error}') from error
 
 
-def _sse(record: Record) -> bytes:
-    return b"id: %d\ndata: %b\n\n" % (record.seq, msgspec.json.encode(to_json(record)))
+def _frame(record: Record) -> bytes:
+    return event(to_json(record), id=record.seq)
 
 
 def _held_json(state: State, held: Held) -> dict[str, Any]:

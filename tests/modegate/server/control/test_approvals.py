@@ -321,8 +321,8 @@ async def test_questions_are_followed_as_they_come_and_settle(proxy: Running) ->
 async def test_a_silent_stream_is_kept_alive(
     proxy: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("modegate.server.control.approvals.KEEP_ALIVE_S", 0.0)
-    monkeypatch.setattr("modegate.server.control.follow.FOLLOW_S", 0.01)
+    monkeypatch.setattr("modegate.server.control.streams.KEEPALIVE_S", 0.0)
+    monkeypatch.setattr("modegate.server.log.feed.FOLLOW_S", 0.01)
     url = f"{proxy.url}/control/v1/approvals"
     async with client() as http, http.stream("GET", url, headers=STREAM) as found:
         async for line in found.aiter_lines():
@@ -333,7 +333,7 @@ async def test_a_silent_stream_is_kept_alive(
 async def test_a_stream_ends_when_the_proxy_does(
     proxy: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("modegate.server.control.follow.FOLLOW_S", 0.01)
+    monkeypatch.setattr("modegate.server.log.feed.FOLLOW_S", 0.01)
     assert proxy.composed
     url = f"{proxy.url}/control/v1/approvals"
     async with client() as http, http.stream("GET", url, headers=STREAM) as found:

@@ -20,7 +20,7 @@ from modegate.core.log.approvals import Status
 from modegate.core.log.events import ModeSet
 from modegate.core.log.records import NAMES
 from modegate.server.clock import SystemClock
-from modegate.server.control.follow import Follower
+from modegate.server.control.follow import QuestionFollower
 from modegate.server.log.folds import Folds
 from modegate.server.log.protocol import Changes, EventLog
 from modegate.server.proxy.approvals import Approvals, Pending
@@ -51,18 +51,20 @@ def clock() -> Time:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("modegate.server.control.follow.FOLLOW_S", 0.01)
+    monkeypatch.setattr("modegate.server.log.feed.FOLLOW_S", 0.01)
 
 
 @pytest.fixture
-def follower(store: Store, clock: Time) -> Follower:
+def follower(store: Store, clock: Time) -> QuestionFollower:
     """Follow at another replica than the one that appends."""
     other = store.open()
-    return Follower(Approvals(Folds(other, clock), other, clock), other, clock, LOCAL)
+    return QuestionFollower(Approvals(Folds(other, clock), other, clock), other, clock, LOCAL)
 
 
 @asynccontextmanager
-async def following(follower: Follower) -> AsyncIterator[AsyncGenerator[list[Pending], None]]:
+async def following(
+    follower: QuestionFollower,
+) -> AsyncIterator[AsyncGenerator[list[Pending], None]]:
     async with aclosing(follower.follow()) as changes:
         yield changes
 
@@ -75,7 +77,7 @@ async def news(changes: AsyncGenerator[list[Pending], None]) -> list[tuple[str, 
     raise AssertionError("the follower ended")
 
 
-async def test_begins_with_what_is_open(log: EventLog, follower: Follower) -> None:
+async def test_begins_with_what_is_open(log: EventLog, follower: QuestionFollower) -> None:
     await log.append(S, [mode_set("plan"), entry(plan("a")), entry(plan("b"))])
     await log.append(S, [entry(ApprovalClosed("a", "superseded"))])
     await log.append(T, [entry(plan("c"))])
@@ -96,7 +98,7 @@ async def test_begins_with_what_is_open(log: EventLog, follower: Follower) -> No
     ],
 )
 async def test_each_change_is_told_once(
-    log: EventLog, follower: Follower, event: Any, status: Status, why: str
+    log: EventLog, follower: QuestionFollower, event: Any, status: Status, why: str
 ) -> None:
     await log.append(S, [mode_set("plan"), entry(plan("a"))])
     async with following(follower) as changes:
@@ -109,7 +111,7 @@ async def test_each_change_is_told_once(
 
 
 async def test_an_expiry_is_told_without_an_event(
-    log: EventLog, follower: Follower, clock: Time
+    log: EventLog, follower: QuestionFollower, clock: Time
 ) -> None:
     await log.append(S, [mode_set("plan"), entry(plan("a", expires=2_000))])
     async with following(follower) as changes:
@@ -120,7 +122,7 @@ async def test_an_expiry_is_told_without_an_event(
 
 
 async def test_r1_that_nobody_came_back_for_it_is_told_without_an_event(
-    log: EventLog, follower: Follower, clock: Time
+    log: EventLog, follower: QuestionFollower, clock: Time
 ) -> None:
     """The process that the client left is gone too, so that nobody closes it."""
     await log.append(S, [mode_set("plan"), entry(plan("a"))])
@@ -133,7 +135,7 @@ async def test_r1_that_nobody_came_back_for_it_is_told_without_an_event(
 
 
 async def test_an_unreadable_session_has_nothing_open_any_more(
-    monkeypatch: pytest.MonkeyPatch, log: EventLog, follower: Follower
+    monkeypatch: pytest.MonkeyPatch, log: EventLog, follower: QuestionFollower
 ) -> None:
     await log.append(S, [mode_set("plan"), entry(plan("a"))])
     async with following(follower) as changes:
@@ -148,7 +150,7 @@ async def test_after_a_gap_everything_is_looked_at(
     monkeypatch: pytest.MonkeyPatch, store: Store, log: EventLog, clock: Time
 ) -> None:
     other = store.open()
-    follower = Follower(Approvals(Folds(log, clock), log, clock), other, clock, LOCAL)
+    follower = QuestionFollower(Approvals(Folds(log, clock), log, clock), other, clock, LOCAL)
     await log.append(S, [mode_set("plan"), entry(plan("a"))])
     changes_of = other.changes
 
@@ -164,7 +166,7 @@ async def test_after_a_gap_everything_is_looked_at(
         assert set(await news(changes)) == {("b", Status.ASKED, ""), ("a", Status.ANSWERED, "")}
 
 
-async def test_another_tenant_is_another_matter(log: EventLog, follower: Follower) -> None:
+async def test_another_tenant_is_another_matter(log: EventLog, follower: QuestionFollower) -> None:
     foreign = SessionKey(Tenant("other"), S.session)
     async with following(follower) as changes:
         assert await anext(changes) == []

@@ -292,8 +292,8 @@ async def test_following_goes_on_where_it_ended(
 async def test_a_silent_stream_is_kept_alive(
     proxy: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("modegate.server.control.sessions.KEEP_ALIVE_S", 0.0)
-    monkeypatch.setattr("modegate.server.control.sessions.POLL_S", 0.01)
+    monkeypatch.setattr("modegate.server.control.streams.KEEPALIVE_S", 0.0)
+    monkeypatch.setattr("modegate.server.log.feed.FOLLOW_S", 0.01)
     headers = {**AUTH, "accept": "text/event-stream"}
     url = f"{proxy.url}/control/v1/sessions/not-yet-there/events"
     async with client() as http, http.stream("GET", url, headers=headers) as answer:
@@ -305,7 +305,7 @@ async def test_a_silent_stream_is_kept_alive(
 async def test_a_stream_ends_when_the_proxy_does(
     proxy: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("modegate.server.control.sessions.POLL_S", 0.01)
+    monkeypatch.setattr("modegate.server.log.feed.FOLLOW_S", 0.01)
     assert proxy.composed
     headers = {**AUTH, "accept": "text/event-stream"}
     url = f"{proxy.url}/control/v1/sessions/s1/events"

@@ -1,0 +1,64 @@
+"""The control API's streams of server-sent events, kept alive in a silence; an error is their last event."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from modegate.core.errors import ModegateError
+from modegate.server.clock import Clock
+from modegate.server.control.http import error_of
+from modegate.server.proxy.keep_alive import KEEPALIVE_S
+
+SSE_HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
+
+STILL_HERE = b": still here\n\n"
+"""A comment, which keeps a stream alive and means nothing."""
+
+
+def wants_stream(request: Request) -> bool:
+    """Return whether server-sent events are asked for."""
+    return "text/event-stream" in request.headers.get("accept", "")
+
+
+def event(body: object, *, name: str = "", id: int | None = None) -> bytes:  # noqa: A002
+    """Return a frame with a JSON body."""
+    lines = [f"id: {id}".encode()] if id is not None else []
+    lines += [f"event: {name}".encode()] if name else []
+    return b"\n".join((*lines, b"data: " + msgspec.json.encode(body), b"\n"))
+
+
+class EventStreams:
+    """All streams of one process, which end together at its shutdown."""
+
+    def __init__(self, clock: Clock) -> None:
+        """Take the clock that tells how long a stream was silent."""
+        self._clock = clock
+        self._closing = False
+
+    def close(self) -> None:
+        """End each stream after its next batch."""
+        self._closing = True
+
+    def response(self, batches: AsyncGenerator[Sequence[bytes]]) -> Response:
+        """Return an answer that sends batches of frames; an empty batch now and then keeps it alive."""
+        frames = self._frames(batches)
+        return StreamingResponse(frames, media_type="text/event-stream", headers=SSE_HEADERS)
+
+    async def _frames(self, batches: AsyncGenerator[Sequence[bytes]]) -> AsyncIterator[bytes]:
+        sent_at = self._clock.monotonic()
+        try:
+            async with aclosing(batches):
+                async for batch in batches:
+                    silent = self._clock.monotonic() - sent_at >= KEEPALIVE_S
+                    for frame in batch or ([STILL_HERE] if silent else []):
+                        yield frame
+                        sent_at = self._clock.monotonic()
+                    if self._closing:
+                        return
+        except ModegateError as error:
+            yield event({"error": error_of(error)}, name="error")
