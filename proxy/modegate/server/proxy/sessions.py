@@ -15,7 +15,6 @@ from modegate.core.levels import follows
 from modegate.core.log.events import Event, ModeSet, SessionOpen
 from modegate.core.log.fold import State
 from modegate.core.log.parents import ALONE, Held, held
-from modegate.core.log.records import Entry
 from modegate.core.policy.gating import Gating, gating
 from modegate.core.policy.in_force import MAX_CHAIN, ModesInForce, stand, tightest
 from modegate.core.policy.model import Policy
