@@ -15,7 +15,7 @@ from modegate.core.dialects.chat.answer.stream import ChatStreamReader
 from modegate.core.dialects.chat.answer.whole import ChatWhole
 from modegate.core.step.request.hop_requests import HopRequests
 from modegate.server.proxy import step as step_module
-from modegate.server.proxy.thinking import LARGE
+from modegate.server.proxy.executor import LARGE
 from support.playbook import chunk, request, stream, text
 from support.raw_upstream import RawUpstream, Received, chunked, whole
 from support.running import exchange, post, running

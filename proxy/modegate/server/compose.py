@@ -38,11 +38,11 @@ from modegate.server.policies import Policies
 from modegate.server.printable import problem_line
 from modegate.server.proxy.approvals import Approvals
 from modegate.server.proxy.asgi import Proxy
+from modegate.server.proxy.executor import Executor
 from modegate.server.proxy.keep_alive import KEEPALIVE_S
 from modegate.server.proxy.memory import Memory
+from modegate.server.proxy.services import StepServices
 from modegate.server.proxy.sessions import Sessions
-from modegate.server.proxy.step import StepServices
-from modegate.server.proxy.thinking import Thinking
 from modegate.server.proxy.watchers import Watchers
 from modegate.server.settings import Settings
 from modegate.server.upstream.http import HttpUpstream
@@ -118,8 +118,8 @@ async def compose(
             waits=lambda: waits or policies.current.approvals,
             watchers=watchers,
         )
-        draining, memory, thinking = asyncio.Event(), Memory(), Thinking()
-        stack.callback(thinking.close)
+        draining, memory, executor = asyncio.Event(), Memory(), Executor()
+        stack.callback(executor.close)
         policies.on_failure.append(lambda _: metrics.reload_failures.inc())
         metrics.watch(
             Watched(
@@ -134,7 +134,7 @@ async def compose(
         sites = Sites(hosts=settings.hosts, bound=settings.host)
         people = Sites(hosts=settings.hosts, bound=settings.control_host or settings.host)
         reach = StepServices(
-            eventlog=log,
+            log=log,
             folds=folds,
             sessions=Sessions(log, folds, batch_writer, clock),
             batch_writer=batch_writer,
@@ -153,7 +153,7 @@ async def compose(
             clock=clock,
             metrics=metrics,
             memory=memory,
-            thinking=thinking,
+            executor=executor,
             approvals=approvals,
             draining=draining,
             watchers=watchers,

@@ -34,7 +34,7 @@ from modegate.server.process.serving import (
     tune_malloc,
 )
 from modegate.server.process.workers import WORKER, supervise
-from modegate.server.proxy.thinking import share_turns
+from modegate.server.proxy.executor import share_turns
 from modegate.server.settings import Settings
 
 logger = logging.getLogger(__name__)

@@ -10,7 +10,8 @@ from starlette.types import Receive, Scope, Send
 from modegate.core.errors import Drained, ModegateError
 from modegate.core.ids import StepId
 from modegate.server.proxy.client import ClientGone
-from modegate.server.proxy.step import Step, StepServices
+from modegate.server.proxy.services import StepServices
+from modegate.server.proxy.step import Step
 from modegate.server.proxy.step_log import StepLog
 
 log = logging.getLogger(__name__)
@@ -19,15 +20,15 @@ log = logging.getLogger(__name__)
 class Proxy:
     """Serves model requests."""
 
-    def __init__(self, reach: StepServices) -> None:
-        """Take everything that a step can reach."""
-        self._reach = reach
+    def __init__(self, services: StepServices) -> None:
+        """Take what every step uses."""
+        self._services = services
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; whatever goes wrong is answered in the client's own format."""
-        clock, metrics = self._reach.clock, self._reach.metrics
-        report = StepLog(StepId(clock.new_id()), clock, metrics)
-        step = Step(self._reach, report, scope, receive, send)
+        clock, metrics = self._services.clock, self._services.metrics
+        step_log = StepLog(StepId(clock.new_id()), clock, metrics)
+        step = Step(self._services, step_log, scope, receive, send)
         outcome = "failed"
         try:
             outcome = await step.run()
@@ -45,4 +46,4 @@ class Proxy:
             log.exception("step %s failed", step.id)
             await step.refuse(ModegateError(f"modegate failed; its log says why, under {step.id}"))
         finally:
-            report.over(outcome)
+            step_log.over(outcome)

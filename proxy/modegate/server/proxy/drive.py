@@ -38,17 +38,12 @@ from modegate.core.step.effects import (
     StoreBlobs,
 )
 from modegate.core.step.exchange import Exchange
-from modegate.server.clock import Clock
-from modegate.server.log.batch_writer import BatchWriter
-from modegate.server.log.folds import Folds
-from modegate.server.log.protocol import EventLog
-from modegate.server.metrics import Metrics
-from modegate.server.proxy.approvals import Approvals
-from modegate.server.proxy.keep_alive import KEEPALIVE_S, Alive
+from modegate.server.proxy.executor import Given
+from modegate.server.proxy.keep_alive import Alive
 from modegate.server.proxy.memory import Share
 from modegate.server.proxy.passthrough import UnderWayAnswer
+from modegate.server.proxy.services import StepServices
 from modegate.server.proxy.step_log import StepLog
-from modegate.server.proxy.thinking import Given, Thinking
 from modegate.server.proxy.watchers import SessionWatch
 from modegate.server.upstream.pool import ChosenUpstream
 from modegate.server.upstream.protocol import UpstreamAnswer, UpstreamRequest
@@ -74,31 +69,19 @@ TURN_S = 0.002
 
 @dataclass(frozen=True, slots=True)
 class DriveContext:
-    """What a step can reach."""
+    """What one step's drive works with."""
 
+    services: StepServices
     key: SessionKey
     target: bytes
     method: str
     send: Send
     upstream: ChosenUpstream
-    log: EventLog
-    folds: Folds
-    """Through which events are appended, so that the state in memory needs no reading again."""
-    batch_writer: BatchWriter
-    clock: Clock
-    metrics: Metrics
     report: StepLog
-    approvals: Approvals
-    draining: asyncio.Event
-    """Set when the process is about to end: nobody is waited for any more."""
     watch: SessionWatch
     """Reads strictly what the session stands under now."""
     share: Share
     """What the step may hold in memory."""
-    thinking: Thinking
-    """Where the exchange decides."""
-    keepalive: float = KEEPALIVE_S
-    """Seconds of silence after which the client is sent something."""
 
 
 class Drive:
@@ -108,11 +91,12 @@ class Drive:
         """Take an exchange that has not begun."""
         self._exchange = exchange
         self._out = outside
+        self._services = services = outside.services
         self._answer: UpstreamAnswer | None = None
         self._chunks: AsyncIterator[bytes] | None = None
         self._begun = False
         """The client has the head of its answer."""
-        self._alive = Alive(outside.send, outside.clock, exchange.keepalive, outside.keepalive)
+        self._alive = Alive(outside.send, services.clock, exchange.keepalive, services.keepalive)
         self._asked = False
         """It has asked a person, or keeps what another step has asked."""
         self._kept: tuple[str, ...] = ()
@@ -136,7 +120,7 @@ class Drive:
         size = self._exchange.size + (passed.size if passed is not None else 0)
         begin = self._exchange.overtake
         return await self._live(
-            self._out.thinking(size, begin, before, now, status, headers, passed)
+            self._services.executor(size, begin, before, now, status, headers, passed)
         )
 
     async def _live(self, begin: Coroutine[Any, Any, list[Effect]]) -> str:
@@ -164,7 +148,7 @@ class Drive:
     async def _leave(self) -> None:
         out = self._out
         try:
-            await out.approvals.leave(out.key, StepId(out.report.step), self._kept)
+            await self._services.approvals.leave(out.key, StepId(out.report.step), self._kept)
         except ModegateError as error:
             logger.warning(
                 "step %s still counts as waiting for a person: %s", out.report.step, error
@@ -187,21 +171,21 @@ class Drive:
         except UpstreamFailed as error:
             return await self._perform(self._exchange.upstream_end(error))
         # What a large read brought leaves piece by piece, so that its beginning does not wait for its end.
-        turn = self._out.clock.monotonic()
+        turn = self._services.clock.monotonic()
         for piece in _slices(chunk):
             await self._look()
             if self._chunks is not chunks or self._outcome is not None:
                 break
             await self._read(piece)
-            if self._out.clock.monotonic() - turn > TURN_S:
+            if self._services.clock.monotonic() - turn > TURN_S:
                 await asyncio.sleep(0)
-                turn = self._out.clock.monotonic()
+                turn = self._services.clock.monotonic()
         return None
 
     async def _read(self, piece: bytes) -> None:
         exchange, out = self._exchange, self._out
         size = exchange.unread + len(piece)
-        await self._perform(await out.thinking(size, exchange.upstream_data, piece))
+        await self._perform(await self._services.executor(size, exchange.upstream_data, piece))
         out.report.holding(now=exchange.holding)
         out.share.answer(exchange.kept)
 
@@ -209,7 +193,7 @@ class Drive:
         self, decide: Callable[[*Given], list[Effect]], *given: *Given
     ) -> list[Effect]:
         """Ask the exchange what may make it read its request, or its answer, from end to end."""
-        return await self._out.thinking(self._exchange.size, decide, *given)
+        return await self._services.executor(self._exchange.size, decide, *given)
 
     async def _look(self) -> None:
         """See whether a person has set a mode, where not all is read since none in force wanted it."""
@@ -238,7 +222,7 @@ class Drive:
         """Perform one effect and give those that its report brings; they come after all others."""
         match effect:
             case ReadBlobs():
-                found = await self._out.log.get_blobs(self._out.key, effect.refs)
+                found = await self._services.log.get_blobs(self._out.key, effect.refs)
                 return await self._decide(self._exchange.blobs, found)
             case ReadState():
                 return await self._decide(self._exchange.state, await self._out.watch.read())
@@ -257,13 +241,13 @@ class Drive:
                 await self._append(effect)
             case StoreBlobs():
                 for ref, body in effect.blobs.items():
-                    await self._out.log.put_blob(self._out.key, ref, body, KEEP_BLOBS_MS)
+                    await self._services.log.put_blob(self._out.key, ref, body, KEEP_BLOBS_MS)
             case Abandon():
-                await self._out.approvals.moved_on(self._out.key, effect.ids)
+                await self._services.approvals.moved_on(self._out.key, effect.ids)
             case KeepOpen():
                 self._asked, self._kept = True, effect.ids
                 step = StepId(self._out.report.step)
-                await self._out.approvals.keep(self._out.key, step, effect.ids)
+                await self._services.approvals.keep(self._out.key, step, effect.ids)
             case StopUpstream():
                 await self._stop()
             case SendHead():
@@ -278,20 +262,22 @@ class Drive:
                 raise AssertionError(f"{effect} is performed by _perform")
 
     async def _append(self, effect: Append) -> None:
-        entries = [Entry(self._out.clock.now_ms(), _by(event), event) for event in effect.events]
+        entries = [
+            Entry(self._services.clock.now_ms(), _by(event), event) for event in effect.events
+        ]
         for event in effect.events:
             if isinstance(event, CallJudged):
                 known = event.tool in self._exchange.declared
                 self._out.report.judged(event, declared=known)
         if effect.durable:
-            with self._out.metrics.append.time():
-                await self._out.folds.append(self._out.key, entries)
+            with self._services.metrics.append.time():
+                await self._services.folds.append(self._out.key, entries)
         else:
-            self._out.batch_writer.record(self._out.key, entries)
+            self._services.batch_writer.record(self._out.key, entries)
 
     async def _call(self, effect: CallUpstream) -> list[Effect]:
         await self._stop()
-        self._out.metrics.hops.inc()
+        self._services.metrics.hops.inc()
         self._out.report.sent()
         out = self._out
         try:
@@ -311,19 +297,19 @@ class Drive:
     async def _ask(self, effect: AskPerson) -> list[Effect]:
         """Ask a person and wait; whatever ends the wait, `leave` follows."""
         out = self._out
-        asked = replace(effect.asked, expires=out.clock.now_ms() + EXPIRES_MS)
+        asked = replace(effect.asked, expires=self._services.clock.now_ms() + EXPIRES_MS)
         self._asked = True
-        approval = await out.approvals.ask(out.key, asked, mode_seq=effect.mode_seq)
+        approval = await self._services.approvals.ask(out.key, asked, mode_seq=effect.mode_seq)
         if approval.waited_for:
             with out.report.elsewhere(), self._alive.waiting():
-                approval = await out.approvals.wait(
+                approval = await self._services.approvals.wait(
                     out.key,
                     approval,
                     step=asked.step,
                     streamed=effect.streamed,
-                    draining=out.draining,
+                    draining=self._services.draining,
                 )
-        out.metrics.approvals.labels(_outcome(approval)).inc()
+        self._services.metrics.approvals.labels(_outcome(approval)).inc()
         return await self._decide(self._exchange.approval, approval, await out.watch.read())
 
     async def _stop(self) -> None:
@@ -351,7 +337,7 @@ class Drive:
             await self._alive({"type": "http.response.body", "body": b"", "more_body": False})
 
     def _count(self, what: Counted) -> None:
-        metrics = self._out.metrics
+        metrics = self._services.metrics
         match what:
             case Counted.UNREADABLE:
                 metrics.unparsable.labels("answer").inc()

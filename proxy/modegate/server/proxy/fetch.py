@@ -15,8 +15,8 @@ from modegate.core.step.answer.rejection import Rejection
 from modegate.core.step.stored_answers_get import Fetch, judge, reworded
 from modegate.core.wire import headers as lines
 from modegate.core.wire.content_encoding import BadEncoding, UnknownEncoding, decoder
+from modegate.server.proxy.executor import LARGE, Executor
 from modegate.server.proxy.memory import Share
-from modegate.server.proxy.thinking import LARGE, Thinking
 from modegate.server.proxy.watchers import SessionWatch
 from modegate.server.upstream.protocol import Upstream, UpstreamAnswer, UpstreamRequest
 
@@ -26,7 +26,7 @@ class Room:
     """What a step may take to read a body."""
 
     share: Share
-    thinking: Thinking
+    executor: Executor
 
 
 async def fetch(
@@ -52,14 +52,14 @@ async def fetch(
         await answer.close()
     now = combine(in_force, await watch.read())
     if 200 <= answer.status < 300:
-        body = await room.thinking(len(body), _allowed, body, (step, planned, now))
+        body = await room.executor(len(body), _allowed, body, (step, planned, now))
     elif answer.status < 400:
         # A client that follows a redirect would get an answer that nobody looks at.
         raise AnswerUnreadable(f"the upstream answers {answer.status}, and no stored answer")
     elif now.gated:
         plain = lines.replace(answer.headers, b"content-encoding", None)
         complaint = Rejection(answer.status, plain, bytearray(body))
-        await room.thinking(len(body), complaint.check)
+        await room.executor(len(body), complaint.check)
     head = lines.replace(lines.as_utf8(answer.headers), b"content-encoding", None)
     head = lines.replace(head, b"content-length", str(len(body)).encode())
     await send({"type": "http.response.start", "status": answer.status, "headers": head})
@@ -82,7 +82,7 @@ async def _whole(answer: UpstreamAnswer, limit: int, room: Room) -> bytes:
         undo = decoder(coding, limit)
         async for chunk in answer.chunks():
             size = LARGE if coding else len(chunk)
-            body += await room.thinking(size, undo.feed, chunk)
+            body += await room.executor(size, undo.feed, chunk)
             if len(body) > limit:
                 raise TooLarge(f"the upstream's answer is over {limit} bytes (limits.body)")
             room.share.answer(len(body))

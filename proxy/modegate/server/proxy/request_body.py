@@ -9,21 +9,27 @@ from modegate.core.wire import headers as lines
 from modegate.core.wire.content_encoding import BadEncoding, UnknownEncoding, whole
 from modegate.core.wire.request_body import RequestBody
 from modegate.server.proxy.client import ClientRequest
+from modegate.server.proxy.executor import LARGE, Executor
 from modegate.server.proxy.memory import Share
-from modegate.server.proxy.thinking import LARGE, Thinking
 
 
 class BodyReader:
     """Reads one request's body, as far as somebody asks for it."""
 
     def __init__(
-        self, client: ClientRequest, headers: lines.Headers, limit: int, share: Share
+        self,
+        client: ClientRequest,
+        headers: lines.Headers,
+        limit: int,
+        share: Share,
+        executor: Executor,
     ) -> None:
         """Take a request of which nothing was read; `limit` is what a decoded body may have."""
         self._client = client
         self._headers = headers
         self._limit = limit
         self._share = share
+        self._executor = executor
         self._raw: bytes | None = None
         self._body: RequestBody | None = None
         self._flaw: tuple[type[ModegateError], str] | None = None
@@ -35,19 +41,19 @@ class BodyReader:
             self._raw = await self._client.body()
         return self._raw
 
-    async def read(self, thinking: Thinking) -> RequestBody:
+    async def read(self) -> RequestBody:
         """Return the whole body; what cannot be decoded stands as it came (`check_decoded`)."""
         if self._body is None:
-            self._body = RequestBody(await self.raw(), await self._decoded(thinking))
+            self._body = RequestBody(await self.raw(), await self._decoded())
         return self._body
 
-    async def _decoded(self, thinking: Thinking) -> bytes | None:
+    async def _decoded(self) -> bytes | None:
         raw, encoding = await self.raw(), lines.get_one(self._headers, b"content-encoding")
         if not encoding:
             return None
         try:
             # What some bytes stand for may be long.
-            decoded = await thinking(LARGE, whole, raw, encoding, self._limit)
+            decoded = await self._executor(LARGE, whole, raw, encoding, self._limit)
         except (BadEncoding, UnknownEncoding) as error:
             self._flaw = BadRequest, f"the request body cannot be decoded: {error}"
             return None

@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from modegate.server.proxy.thinking import HUGE, LARGE, Thinking
+from modegate.server.proxy.executor import HUGE, LARGE, Executor
 
 PATIENCE = 20.0
 
 
 @pytest.fixture
-async def thinking() -> AsyncIterator[Thinking]:
-    made = Thinking()
+async def executor() -> AsyncIterator[Executor]:
+    made = Executor()
     yield made
     made.close()
 
@@ -42,34 +42,34 @@ async def until(event: threading.Event) -> None:
             await asyncio.sleep(0)
 
 
-async def test_what_is_little_is_read_at_once(thinking: Thinking) -> None:
-    assert await thinking(LARGE - 1, threading.get_ident) == threading.get_ident()
+async def test_what_is_little_is_read_at_once(executor: Executor) -> None:
+    assert await executor(LARGE - 1, threading.get_ident) == threading.get_ident()
 
 
-async def test_h23_the_loop_goes_on_while_much_is_read(thinking: Thinking) -> None:
+async def test_h23_the_loop_goes_on_while_much_is_read(executor: Executor) -> None:
     reader = Reader()
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
-        reading = group.create_task(thinking(LARGE, reader))
+        reading = group.create_task(executor(LARGE, reader))
         await until(reader.began)
         reader.may_end.set()
         assert (await reading).startswith("modegate-large")
 
 
-async def test_h23_what_is_huge_is_in_nobodys_way(thinking: Thinking) -> None:
+async def test_h23_what_is_huge_is_in_nobodys_way(executor: Executor) -> None:
     """It waits in a line of its own."""
     reader = Reader()
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
-        reading = group.create_task(thinking(HUGE, reader))
+        reading = group.create_task(executor(HUGE, reader))
         await until(reader.began)
-        assert await thinking(LARGE, len, "four") == 4
+        assert await executor(LARGE, len, "four") == 4
         reader.may_end.set()
         assert (await reading).startswith("modegate-huge")
 
 
-async def test_h23_one_who_is_cancelled_waits_for_what_is_read(thinking: Thinking) -> None:
+async def test_h23_one_who_is_cancelled_waits_for_what_is_read(executor: Executor) -> None:
     reader = Reader()
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
-        reading = group.create_task(thinking(LARGE, reader))
+        reading = group.create_task(executor(LARGE, reader))
         await until(reader.began)
         reading.cancel()
         await asyncio.sleep(0)
@@ -80,23 +80,23 @@ async def test_h23_one_who_is_cancelled_waits_for_what_is_read(thinking: Thinkin
         assert reader.ended
 
 
-async def test_h23_one_who_is_cancelled_in_the_line_leaves_it(thinking: Thinking) -> None:
+async def test_h23_one_who_is_cancelled_in_the_line_leaves_it(executor: Executor) -> None:
     first, second = Reader(), Reader()
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
-        reading = group.create_task(thinking(LARGE, first))
+        reading = group.create_task(executor(LARGE, first))
         await until(first.began)
-        waiting = group.create_task(thinking(LARGE, second))
+        waiting = group.create_task(executor(LARGE, second))
         await asyncio.sleep(0)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
         first.may_end.set()
         await reading
-        assert await thinking(LARGE, len, "") == 0
+        assert await executor(LARGE, len, "") == 0
         assert not second.began.is_set()
 
 
-async def test_what_is_raised_comes_out(thinking: Thinking) -> None:
+async def test_what_is_raised_comes_out(executor: Executor) -> None:
     for size in (0, LARGE):
         with pytest.raises(ValueError, match="invalid literal"):
-            await thinking(size, int, "x")
+            await executor(size, int, "x")

@@ -31,7 +31,7 @@ def share_turns() -> None:
     sys.setswitchinterval(SWITCH_S)
 
 
-class Thinking:
+class Executor:
     """Asks the core; one instance a process."""
 
     def __init__(self) -> None:
