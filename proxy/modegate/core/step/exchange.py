@@ -375,10 +375,9 @@ class Exchange(Ending):
         """Whether some call of the answer under way is held back."""
         return isinstance(self._answer, StreamedHop) and self._answer.holding
 
-    @property
-    def declared(self) -> frozenset[str]:
-        """The tools that its agent has, and the one that modegate may have added."""
-        return self._asking.declared | {EXIT_TOOL}
+    def knows(self, tool: str) -> bool:
+        """Return whether its agent has this tool, or modegate may have added it."""
+        return tool == EXIT_TOOL or tool in self._asking.declared
 
     @property
     def size(self) -> int:

@@ -267,7 +267,7 @@ class Drive:
         ]
         for event in effect.events:
             if isinstance(event, CallJudged):
-                known = event.tool in self._exchange.declared
+                known = self._exchange.knows(event.tool)
                 self._out.report.judged(event, declared=known)
         if effect.durable:
             with self._services.metrics.append.time():

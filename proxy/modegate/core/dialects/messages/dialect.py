@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from modegate.core.dialects.common.call_list import CallList
 from modegate.core.dialects.messages.answer import visible_text
 from modegate.core.dialects.messages.answer.blocks import CALL, TEXT, Block, MessageRead
 from modegate.core.dialects.messages.answer.straight import MessagesStraightener
@@ -14,7 +15,6 @@ from modegate.core.dialects.messages.answer.write import MessagesStreamWriter
 from modegate.core.dialects.messages.request import edit, history, restore, thinking_prefix
 from modegate.core.dialects.messages.request.parsing import MessagesRequest
 from modegate.core.step.answer.parts import Refused
-from modegate.core.step.answer.straightener import Listed
 from modegate.core.step.dialect import Dialect, Found, Notices, erased
 from modegate.core.step.request.request_form import Manner
 
@@ -69,7 +69,7 @@ MESSAGES = erased(
         last_said=_last_said,
         may_go_on=lambda finish: finish not in _FINAL,
         straightener=MessagesStraightener,
-        straight_whole=Listed("content", frozenset({CALL}), "id", "toolu_").straight,
+        straight_whole=CallList("content", frozenset({CALL}), "id", "toolu_").straight,
         mend=thinking_prefix.mend,
     )
 )

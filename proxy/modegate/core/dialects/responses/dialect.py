@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+from modegate.core.dialects.common.call_list import CallList
 from modegate.core.dialects.responses.answer import visible_text
 from modegate.core.dialects.responses.answer.answer_items import ResponsesRead
 from modegate.core.dialects.responses.answer.fetched import FetchedItems, FetchedResponse
@@ -18,7 +19,6 @@ from modegate.core.dialects.responses.request import edit, history, restore, sto
 from modegate.core.dialects.responses.request.parsing import ResponsesRequest
 from modegate.core.policy.in_force import ModesInForce
 from modegate.core.step.answer.parts import Refused
-from modegate.core.step.answer.straightener import Listed
 from modegate.core.step.dialect import Assembled, Dialect, Found, Notices, StoredAnswers, erased
 from modegate.core.step.request.request_form import Manner
 
@@ -71,7 +71,7 @@ _RESPONSES = Dialect(
     last_said=history.last_said,
     may_go_on=lambda finish: finish in (None, "completed"),
     straightener=ResponsesStraightener,
-    straight_whole=Listed("output", CALLS, "call_id", "call_").straight,
+    straight_whole=CallList("output", CALLS, "call_id", "call_").straight,
     forget=restore.restore,
     stored=_STORED,
 )

@@ -13,19 +13,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import msgspec
-
 from modegate.core.step.answer.calls import SIGNATURE, digest
-from modegate.core.wire.json_spans import (
-    Edit,
-    apply,
-    elements,
-    members,
-    without,
-    without_lone_surrogates,
-)
 from modegate.core.wire.sse import Frame
-from modegate.core.wire.weight import ANSWER_VALUES, is_dense
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,96 +76,3 @@ class Ids:
         name = f"{prefix}{digest(f'{self._seed}/{self._made}')}{sign}{signature}"
         self._taken.add(name)
         return name
-
-
-def made(value: dict[str, Any], *, named: bool, doubt: str = "") -> Straight:
-    """Return a frame of our own, of an event of this type."""
-    event = str(value["type"]).encode() if named else b""
-    return framed(msgspec.json.encode(value), event, doubt)
-
-
-def framed(data: bytes, event: bytes, doubt: str = "") -> Straight:
-    """Return a frame of our own with this data."""
-    name = b"event: " + event + b"\n" if event else b""
-    return Straight(name + b"data: " + data + b"\n\n", data, event, doubt=doubt)
-
-
-def with_member(data: bytes, value: bytes, *keys: str) -> bytes:
-    """Return an object in which the member under a path of keys has this value, be it there or not."""
-    text = without_lone_surrogates(data)
-    found, span = members(text), None
-    for key in keys[:-1]:
-        span = next(member.value for member in found if member.key == key)
-        found = members(text, span)
-    spans = [member.value for member in found if member.key == keys[-1]]
-    if spans:
-        return apply(data, [Edit(*one, value) for one in spans])
-    at = (span.start if span else data.index(b"{")) + 1
-    comma = b"," if found else b""
-    return apply(data, [Edit(at, at, b'"%b":%b%b' % (keys[-1].encode(), value, comma))])
-
-
-def unreadable(frame: Frame) -> Frame:
-    """Return a frame that ends the answer: what it says does not fit what came before."""
-    return Frame(frame.raw, frame.data, frame.event, odd=True)
-
-
-def bare(frame: Frame) -> bytes:
-    """Return a frame's data as it is read, in UTF-8 and without halves of characters.
-
-    Raises:
-        ValueError: it holds more values than an answer can have, of which nothing may be made.
-    """
-    data = frame.data or b""
-    if is_dense(data, ANSWER_VALUES):
-        raise ValueError("too many values")
-    return without_lone_surrogates(data)
-
-
-class _Call(msgspec.Struct):
-    type: Any = None
-    id: Any = None
-    call_id: Any = None
-    name: Any = None
-    toolset_name: Any = None
-    input: Any = None
-    arguments: Any = None
-
-
-_read_call = msgspec.json.Decoder(_Call).decode
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """Where a whole answer has its calls."""
-
-    key: str
-    """The member that lists them, among other things."""
-    kinds: frozenset[str]
-    id: str
-    """The member of a call that is its id."""
-    prefix: str
-
-    def straight(self, body: bytes, ids: Ids) -> bytes:
-        """Return an answer in which each call has an id of its own, and none is a placeholder."""
-        if is_dense(body, ANSWER_VALUES):
-            return body  # who reads it says what is wrong, and makes nothing of it either
-        try:
-            text = without_lone_surrogates(body)
-            (span,) = [one.value for one in members(text) if one.key == self.key]
-            places = elements(text, span)
-            found = [_read_call(text[start:stop]) for start, stop in places]
-        except (msgspec.MsgspecError, ValueError, RecursionError):
-            return body  # who reads it says what is wrong
-        drop: set[int] = set()
-        edits: list[Edit] = []
-        for at, call in enumerate(found):
-            if not isinstance(call.type, str) or call.type not in self.kinds:
-                continue
-            if not (call.name or call.toolset_name or call.input or call.arguments):
-                drop.add(at)
-            elif (own := ids.own(getattr(call, self.id), self.prefix)) is not None:
-                start, stop = places[at]
-                whole = with_member(body[start:stop], msgspec.json.encode(own), self.id)
-                edits.append(Edit(start, stop, whole))
-        return apply(body, [*edits, *without(places, drop)]) if edits or drop else body

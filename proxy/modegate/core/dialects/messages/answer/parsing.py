@@ -149,6 +149,13 @@ def raw_input(block: bytes) -> str:
     return block[span.start : span.end].decode()
 
 
+def block_data(event: bytes) -> bytes:
+    """Return the block of a `content_block_start`."""
+    found = members(without_lone_surrogates(event))
+    start, stop = next(one.value for one in found if one.key == "content_block")
+    return event[start:stop]
+
+
 def blocks_of(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the blocks of a message.
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from modegate.core.dialects.common.call_members import is_index, second
+from modegate.core.dialects.common.frames import note_doubt
 from modegate.core.dialects.common.strict_json import exactly
 from modegate.core.dialects.messages.answer import parsing
 from modegate.core.dialects.messages.answer.blocks import (
@@ -25,7 +26,6 @@ from modegate.core.errors import AnswerUnreadable, UpstreamFailed
 from modegate.core.step.answer.parts import Kind, Part
 from modegate.core.step.answer.straightener import Straight
 from modegate.core.wire.arguments import has_half
-from modegate.core.wire.json_spans import members, without_lone_surrogates
 from modegate.core.wire.sse import BLANK, Frame
 
 _CALL_DELTA = "input_json_delta"
@@ -88,9 +88,7 @@ class MessagesStreamReader:
         own = isinstance(frame, Straight)
         ours = MessagesFrame(frame.raw, data, frame.event, kind, own)
         parts = self._event(ours, value)
-        if isinstance(frame, Straight) and frame.doubt:
-            for call in parts[0].calls:
-                call.odd = call.odd or frame.doubt
+        note_doubt(frame, parts)
         return parts
 
     def _check_name(self, frame: Frame, kind: str) -> None:
@@ -290,9 +288,7 @@ def _begin_input(block: Block, data: bytes) -> None:
     value = block.start["input"]
     if isinstance(value, dict):
         if value:
-            found = members(without_lone_surrogates(data))
-            span = next(m.value for m in found if m.key == "content_block")
-            block.call.pieces.append(parsing.raw_input(data[span.start : span.end]))
+            block.call.pieces.append(parsing.raw_input(parsing.block_data(data)))
             block.complete = True
     elif value not in (None, ""):
         block.call.odd = "its arguments are not an object"

@@ -6,22 +6,32 @@ from typing import Any
 
 from modegate.core.dialects.common.call_members import is_index, second
 from modegate.core.dialects.responses.answer import parsing
-from modegate.core.dialects.responses.answer.items import ItemCall, call_of, same_arguments
+from modegate.core.dialects.responses.answer.items import CALLS, ItemCall, call_of, same_arguments
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.wire.arguments import paired
 
-PIECES = {
+ARGUMENT_EVENTS = {
     "function_call": ("response.function_call_arguments", "arguments"),
     "custom_tool_call": ("response.custom_tool_call_input", "input"),
     "mcp_call": ("response.mcp_call_arguments", "arguments"),
 }
 """For a type of item: how the events of its arguments begin, and under which key they stand whole."""
+OWN_ARGUMENTS = tuple(
+    f"{begins}." for kind, (begins, _) in ARGUMENT_EVENTS.items() if kind in CALLS
+)
+"""How the events of arguments begin that the agent's own tools get."""
 _OWN = frozenset({"type", "item_id", "output_index", "sequence_number", "name", "command"})
 _PIECE = _OWN | {"delta"}
 COMMAND = "response.shell_call_command."
 
 
-class Forms:
+def call_type(event: str) -> str:
+    """Return the type of the call whose arguments an event brings."""
+    begins = event.rpartition(".")[0]
+    return next(kind for kind, (of, _) in ARGUMENT_EVENTS.items() if of == begins)
+
+
+class ConsistencyCheck:
     """A call as it comes: announced, in pieces, whole."""
 
     def __init__(self, call: ItemCall, first: str) -> None:
@@ -36,7 +46,7 @@ class Forms:
 
     def add(self, kind: str, value: dict[str, Any]) -> None:
         """Take an event between its begin and its end, with halves of characters as they are."""
-        begins, key = PIECES.get(self._call.type, ("", ""))
+        begins, key = ARGUMENT_EVENTS.get(self._call.type, ("", ""))
         own = _PIECE if kind.endswith(".delta") else _OWN | {key}
         if begins or not self._call.ran:
             # What the provider ran is told of in events of all kinds.
@@ -53,7 +63,7 @@ class Forms:
                 self._named.append(value["name"])
         elif self._call.type == "shell_call" and kind.startswith(COMMAND):
             self._command(kind, value)
-        elif self._call.type in PIECES or not self._call.ran:
+        elif self._call.type in ARGUMENT_EVENTS or not self._call.ran:
             self._unknown(kind)
 
     def _command(self, kind: str, value: dict[str, Any]) -> None:
@@ -87,7 +97,7 @@ class Forms:
         if not all(same_arguments(call, form, arguments) for form in said):
             call.odd = "its forms have different arguments"
         # Who goes by the pieces alone (LangChain) has a call without arguments where none came.
-        bare = call.type in PIECES and bool(arguments) and not (self._first or pieces)
+        bare = call.type in ARGUMENT_EVENTS and bool(arguments) and not (self._first or pieces)
         call.again = call.again or bare
         if not call.names:
             # Announced without a name (B060): who goes by that has nothing to run.

@@ -9,7 +9,7 @@ from modegate.core.dialects.common.strict_json import exactly
 from modegate.core.dialects.responses.answer.answer_items import Out
 from modegate.core.dialects.responses.answer.items import ItemCall
 from modegate.core.step.answer.parts import Part
-from modegate.core.wire.json_spans import Span, elements, members, without_lone_surrogates
+from modegate.core.wire.json_spans import Span, members, without_lone_surrogates
 
 
 @dataclass(eq=False, slots=True)
@@ -45,11 +45,3 @@ class EventFrame:
             found = members(without_lone_surrogates(self.data))
             self._places = {member.key: member.value for member in found}
         return self._places
-
-
-def listed_places(data: bytes) -> list[Span]:
-    """Return where each item of the snapshot at the end stands."""
-    text = without_lone_surrogates(data)
-    response = next(m.value for m in members(text) if m.key == "response")
-    output = next(m.value for m in members(text, response) if m.key == "output")
-    return elements(text, output)

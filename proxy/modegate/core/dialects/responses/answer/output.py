@@ -84,6 +84,14 @@ def found(data: bytes, span: Span | None = None) -> list[Member]:
     return members(without_lone_surrogates(data), span)
 
 
+def listed_places(data: bytes) -> list[Span]:
+    """Return where each item of the snapshot at the end stands."""
+    text = without_lone_surrogates(data)
+    response = next(m.value for m in members(text) if m.key == "response")
+    output = next(m.value for m in members(text, response) if m.key == "output")
+    return elements(text, output)
+
+
 def value_of(data: bytes, key: str, span: Span | None = None) -> Span | None:
     """Return where a member's value stands."""
     return next((m.value for m in found(data, span) if m.key == key), None)

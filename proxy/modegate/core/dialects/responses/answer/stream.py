@@ -5,10 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from modegate.core.dialects.common.call_members import is_index
+from modegate.core.dialects.common.frames import note_doubt
 from modegate.core.dialects.responses.answer import parsing
 from modegate.core.dialects.responses.answer.answer_items import Out, ResponsesRead
-from modegate.core.dialects.responses.answer.call_consistency import COMMAND, PIECES, Forms
-from modegate.core.dialects.responses.answer.frame import EventFrame, listed_places
+from modegate.core.dialects.responses.answer.call_consistency import (
+    ARGUMENT_EVENTS,
+    COMMAND,
+    ConsistencyCheck,
+)
+from modegate.core.dialects.responses.answer.frame import EventFrame
 from modegate.core.dialects.responses.answer.items import (
     CALLS,
     ItemCall,
@@ -17,6 +22,7 @@ from modegate.core.dialects.responses.answer.items import (
     check_part,
     type_of,
 )
+from modegate.core.dialects.responses.answer.output import listed_places
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.step.answer.calls import Gathered
 from modegate.core.step.answer.parts import Kind, Part
@@ -32,7 +38,7 @@ _OF_ITEMS = (
     parsing.DONE,
     COMMAND,
     *parsing.INERT_EVENTS,
-    *(begins for begins, _ in PIECES.values()),
+    *(begins for begins, _ in ARGUMENT_EVENTS.values()),
 )
 """Events that are of an item also where they do not say of which."""
 
@@ -49,7 +55,7 @@ class ResponsesStreamReader:
         self._outs: dict[int, Out] = {}
         self._names: dict[str, int] = {}
         """Every item id that was seen, and the index that it goes with."""
-        self._built: dict[int, Forms] = {}
+        self._built: dict[int, ConsistencyCheck] = {}
         self._count = 0
         self._last: Out | None = None
         """The item that the last event of an item was about."""
@@ -71,9 +77,7 @@ class ResponsesStreamReader:
         self._count += 1
         self._check(frame, event)
         parts = self._read(event)
-        if isinstance(frame, Straight) and frame.doubt:
-            for call in parts[0].calls:
-                call.odd = call.odd or frame.doubt
+        note_doubt(frame, parts)
         return parts
 
     def _check(self, frame: Frame, event: EventFrame) -> None:
@@ -203,7 +207,7 @@ class ResponsesStreamReader:
         self._outs[index] = self._last = self._choice.add(out)
         if call is not None:
             begun = item.get("status") == "in_progress" and call.type not in CALLS
-            self._built[index] = Forms(call, "" if begun else call.arguments)
+            self._built[index] = ConsistencyCheck(call, "" if begun else call.arguments)
         return out
 
     def _done(self, event: EventFrame, out: Out | None) -> list[Part]:
