@@ -99,7 +99,7 @@ async def ask(proxy: Running, session: str) -> None:
         Option("reject", "Reject", "reject"),
     )
     asked = ApprovalAsked(f"mg-perm-{session}", *place, "exit", "# Plan", options, 1 << 50)
-    await proxy.composed.parts.log.append(key, [Entry(1, "gate", asked)])
+    await proxy.composed.services.log.append(key, [Entry(1, "gate", asked)])
 
 
 async def test_a_question_is_put_to_those_who_may_answer_it(proxy: Running) -> None:

@@ -320,7 +320,7 @@ async def test_any_session_that_the_proxy_knows_can_be_loaded(
 ) -> None:
     key = SessionKey(Tenant("local"), SessionId(name))
     assert proxy.composed
-    log = proxy.composed.parts.log
+    log = proxy.composed.services.log
     if how == "index":
         await log.touch([Seen(key, "agent/1", "path", 1)])
     else:
@@ -386,7 +386,7 @@ async def test_close_and_a_closed_socket_change_no_mode(proxy: Running, connect:
 async def test_an_unreadable_session_is_told_as_such(alone: Running) -> None:
     assert alone.composed
     key = SessionKey(Tenant("local"), SessionId("s"))
-    log: Any = alone.composed.parts.log
+    log: Any = alone.composed.services.log
     await log.append(key, [Entry(1, "gate", ModeSet(ModeId("plan")))])
     write = "update events set envelope = replace(envelope, 'mode/set', 'mode/new')"
     await log._write(lambda db: db.execute(write))

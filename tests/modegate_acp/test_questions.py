@@ -428,7 +428,7 @@ async def test_a_question_that_expires_is_taken_back(
 ) -> None:
     """Nothing in the log says that it has expired: only the clock does."""
     assert proxy.composed
-    log, key = proxy.composed.parts.log, SessionKey(Tenant("local"), SessionId(name))
+    log, key = proxy.composed.services.log, SessionKey(Tenant("local"), SessionId(name))
     place = (StepId("s"), Lane("l"), CallId("c"), ToolName("exit_plan_mode"))
     options = (
         Option("reject", "Reject", "reject"),

@@ -19,7 +19,7 @@ RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 async def see(proxy: Running, tenant: str, session: str, at: int) -> None:
     assert proxy.composed
     key = SessionKey(Tenant(tenant), SessionId(session))
-    await proxy.composed.parts.log.touch([Seen(key, "agent/1", "path", at)])
+    await proxy.composed.services.log.touch([Seen(key, "agent/1", "path", at)])
 
 
 async def rows(client: Client, **params: str) -> list[Json]:

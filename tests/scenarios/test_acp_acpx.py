@@ -181,7 +181,7 @@ async def test_a_person_at_the_terminal_cancels(acpx: Acpx) -> None:
     """The question stands until ^C, which ends the prompt and sets nothing."""
     assert acpx.proxy.composed
     policies_file(acpx.proxy.folder, f"{POLICIES}sessions: {{initial_mode: plan}}\n")
-    await acpx.proxy.composed.policies.poll()
+    await acpx.proxy.composed.services.policies.poll()
     ours, theirs = os.openpty()
     command = acpx.command("exec", "/mode default")
     process = await acpx.start(*command, stdin=theirs, stdout=theirs, stderr=theirs)

@@ -286,7 +286,7 @@ async def test_s4_the_set_of_an_agents_derived_sessions(
 
         assert (await unnamed("one")).leaks
         assert proxy.composed
-        await proxy.composed.batch_writer.flush()
+        await proxy.composed.services.batch_writer.flush()
         row = (await proxy.control("GET", "/sessions")).json()["sessions"][0]
         await proxy.set_mode("plan", row["id"])
         assert not (await unnamed("two")).leaks
@@ -303,7 +303,7 @@ async def test_s4_rows_that_somebody_deleted(tmp_path: Path, table: str) -> None
         async with running(tmp_path, up.base_url) as proxy:
             await proxy.set_mode("plan")
             assert proxy.composed
-            await proxy.composed.parts.log.put_blob(key_of("s"), "ref", b"body", 60_000)
+            await proxy.composed.services.log.put_blob(key_of("s"), "ref", b"body", 60_000)
         with sqlite3.connect(tmp_path / "state" / "log.db") as db:
             for name in table.split(", "):
                 column = "session" if name == "sessions" else "key"

@@ -88,7 +88,7 @@ def denied(up: RawUpstream, speech: Speech) -> None:
 
 def store_of(proxy: Running) -> EventLog:
     assert proxy.composed
-    return proxy.composed.parts.log
+    return proxy.composed.services.log
 
 
 def unnamed(speech: Speech, words: str, agent: str = "cli/1") -> bytes:
@@ -130,7 +130,7 @@ async def test_s1_derived_siblings_at_once_all_begin_in_the_mode_of_their_kin(
         assert first.leaks
         composed = made[0].composed
         assert composed
-        await composed.batch_writer.flush()
+        await composed.services.batch_writer.flush()
         row = (await made[0].control("GET", "/sessions")).json()["sessions"][0]
         await made[0].set_mode("plan", row["id"])
         for round_ in range(ROUNDS):
@@ -215,7 +215,7 @@ async def test_h1_a_derived_session_that_could_not_be_opened_is_no_way_out(
         denied(up, speech)
         assert Sight.of(await exchange(proxy.port, unnamed(speech, agent, agent))).leaks
         assert proxy.composed
-        await proxy.composed.batch_writer.flush()
+        await proxy.composed.services.batch_writer.flush()
         row = (await proxy.control("GET", "/sessions")).json()["sessions"][0]
         await proxy.set_mode("plan", row["id"])
         await fill(store_of(proxy), server)

@@ -76,7 +76,7 @@ async def test_a_mode_that_is_gone_is_a_400(tmp_path: Path) -> None:
         assert proxy.composed is not None
         await proxy.set_mode("plan")
         policies_file(tmp_path, "modes: {review: {section: x, tools: [read]}}\n")
-        await proxy.composed.policies.poll(settle=0)
+        await proxy.composed.services.policies.poll(settle=0)
         for speech in SPEECHES:
             sight = await ask(proxy, speech, "s")
             assert (sight.status, sight.ended) == (400, True)

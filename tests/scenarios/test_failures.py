@@ -96,7 +96,7 @@ async def test_b149_a_broken_policy_keeps_the_last_good_one(tmp_path: Path) -> N
     """Saved broken: still plan as it was, with a warning; mended: the next request obeys it."""
     async with RawUpstream(chunked(WRITE)) as up, running(tmp_path, up.base_url) as proxy:
         assert proxy.composed is not None
-        policies = proxy.composed.policies
+        policies = proxy.composed.services.policies
         await proxy.set_mode("plan")
         policies_file(tmp_path, "modes:\n  plan:\n    tools: [read, ")
         await policies.poll()
@@ -118,7 +118,7 @@ async def test_a_mode_that_is_gone_refuses(tmp_path: Path) -> None:
         await proxy.set_mode("plan")
         gone = "modes:\n  review:\n    section: x\n    tools: [read]\n"
         policies_file(tmp_path, gone)
-        await proxy.composed.policies.poll()
+        await proxy.composed.services.policies.poll()
         raw = post("/s/s/v1/chat/completions", STEP)
         answer = await exchange(proxy.port, raw)
         assert b" 400 " in answer.split(b"\r\n")[0]

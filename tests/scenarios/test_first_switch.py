@@ -364,7 +364,7 @@ async def test_h8_a_stockpiled_request_meets_the_policy_of_now(tmp_path: Path) -
     async with RawUpstream(chunked(speech.reply(Turn("x"), asked).body)) as up:
         async with running(tmp_path, up.base_url) as proxy:
             assert proxy.composed is not None
-            policies = proxy.composed.policies
+            policies = proxy.composed.services.policies
 
             async def narrow() -> None:
                 policies_file(tmp_path, POLICIES.replace("[read, grep]", "[grep]"))

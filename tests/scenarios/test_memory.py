@@ -206,7 +206,7 @@ async def test_s2_all_steps_together_hold_no_more_than_the_limit(tmp_path: Path,
         writer.write(post(path, body)[:-1])
         await writer.drain()
         assert proxy.composed is not None
-        held_bytes = proxy.composed.memory
+        held_bytes = proxy.composed.steps.memory
 
         async def read() -> bool:
             return held_bytes.held >= 190_000
@@ -246,4 +246,4 @@ async def test_s2_what_is_held_of_an_answer_counts_too(tmp_path: Path, kind: str
             await proxy.set_mode("plan")
             assert b"limits.memory" in await exchange(proxy.port, post(PATH, STREAM))
             assert proxy.composed is not None
-            assert proxy.composed.memory.held == 0
+            assert proxy.composed.steps.memory.held == 0

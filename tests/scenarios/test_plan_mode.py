@@ -332,7 +332,7 @@ async def test_b132_a_derived_session_is_no_way_out(tmp_path: Path) -> None:
 
         assert b"S3CRET" in await ask("one")
         assert proxy.composed is not None
-        await proxy.composed.batch_writer.flush()
+        await proxy.composed.services.batch_writer.flush()
         await proxy.set_mode("plan", (await listed())[0])
         assert b"S3CRET" not in await ask("one")
         assert b"S3CRET" not in await ask("compacted: one")

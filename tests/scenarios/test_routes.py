@@ -197,7 +197,7 @@ async def test_a_reload_changes_where_the_next_request_goes_and_cuts_nothing(
     held: list[Piece] = chunked(b"data: 1\n\n", pause, b"data: 2\n\n")
     async with World(tmp_path) as world:
         assert world.proxy.composed is not None
-        policies = world.proxy.composed.policies
+        policies = world.proxy.composed.services.policies
         world.gemini.enqueue(held)
         url = f"{world.proxy.base()}/chat/completions"
         async with client() as http:
@@ -218,7 +218,7 @@ async def test_a_reload_changes_where_the_next_request_goes_and_cuts_nothing(
 async def test_a_reload_that_names_what_is_not_there_changes_nothing(tmp_path: Path) -> None:
     async with World(tmp_path) as world:
         assert world.proxy.composed is not None
-        policies = world.proxy.composed.policies
+        policies = world.proxy.composed.services.policies
         world.policies(ROUTES.replace("ROUTES_KEY", "ROUTES_NONE"))
         await policies.poll(settle=0)
         assert [str(problem) for problem in policies.status.problems] == [

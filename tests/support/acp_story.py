@@ -60,7 +60,7 @@ async def proxied(
     async with running(folder, f"scripted:{script}", waits=waits, policies=file) as proxy:
         assert await step(proxy) == "Hello."
         assert proxy.composed
-        await proxy.composed.batch_writer.flush()  # so that the session is in the index
+        await proxy.composed.services.batch_writer.flush()  # so that the session is in the index
         yield proxy
 
 
@@ -83,7 +83,7 @@ async def mode(proxy: Running) -> str:
 async def until(proxy: Running, holds: Callable[[], Awaitable[Any]]) -> None:
     """Wait until something holds that the log decides; it is looked at again after each event."""
     assert proxy.composed
-    log = proxy.composed.parts.log
+    log = proxy.composed.services.log
     position = (await log.changes(None)).position
     async with asyncio.timeout(WAIT_S):
         while not await holds():

@@ -16,7 +16,6 @@ from typing import Any
 import httpx
 
 from modegate.core.policy.model import Waits
-from modegate.server.app import create_app
 from modegate.server.compose import Composed, compose
 from modegate.server.process.serving import Server, bind, serve_with
 from modegate.server.proxy.keep_alive import KEEPALIVE_S
@@ -105,7 +104,7 @@ async def running(
     async with compose(settings, acp=build, waits=waits, keepalive=keepalive) as composed:
         with bind("127.0.0.1", 0) as listener:
             url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-            server = Server(create_app(composed.parts), drain=drain, on_drain=composed.drain)
+            server = Server(composed.app(), drain=drain, on_drain=composed.drain)
             async with asyncio.TaskGroup() as group:
                 group.create_task(serve_with(server, [listener], composed.jobs))
                 try:

@@ -22,7 +22,6 @@ from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
 from modegate.demo.agent import Agent
 from modegate.scripted.upstream import ScriptedUpstream
-from modegate.server.app import create_app
 from modegate.server.compose import Composed, compose
 from modegate.server.process.serving import Server, bind, serve_with
 from modegate.server.settings import Settings, shipped_policies
@@ -242,12 +241,12 @@ class _Inner(Server):
 
 
 async def _told_by(composed: Composed, token: str, folder: Path, *, yes: bool) -> bool:
-    upstream = composed.upstreams.default("chat")
+    upstream = composed.steps.upstreams.default("chat")
     if not isinstance(upstream, ScriptedUpstream):
         raise TypeError("the demo runs on the scripted model")
     with bind("127.0.0.1", 0) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        server = _Inner(create_app(composed.parts), drain=1.0, on_drain=composed.drain)
+        server = _Inner(composed.app(), drain=1.0, on_drain=composed.drain)
         async with asyncio.TaskGroup() as group:
             group.create_task(serve_with(server, [listener], composed.jobs))
             try:

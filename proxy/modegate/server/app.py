@@ -19,40 +19,31 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from modegate.core.errors import LogUnavailable, ModegateError, UpgradeRequired, error_json
 from modegate.core.wire.headers import is_upgrade
 from modegate.core.wire.own_paths import PROBES, is_own, looks_own
-from modegate.server.access import Access, Guard, Sites, problem
+from modegate.server.access import Guard, problem
 from modegate.server.control.http import on_error
-from modegate.server.control.policy import PolicySource
 from modegate.server.control.routes import Control
-from modegate.server.log.protocol import EventLog
-from modegate.server.metrics import Metrics
+from modegate.server.extension import Services
 from modegate.server.process.http11 import WEBSOCKET_PATH
 
 PING_S = 3.0
 """A store that takes longer is as good as gone; orchestrators give a probe little more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """What the app is made of; the composition root builds it, and tests put fakes in."""
-
-    proxy: ASGIApp
-    log: EventLog
-    policies: PolicySource
-    control: Control
-    metrics: Metrics
-    access: Access
-    sites: Sites
-    acp: ASGIApp | None = None
-
-
-def create_app(parts: Parts, *, control_port: int | None = None) -> ASGIApp:
-    """Join the parts to the ASGI callable that a server runs. It has no lifespan of its own.
+def create_app(
+    services: Services,
+    proxy: ASGIApp,
+    control: Control,
+    acp: ASGIApp | None = None,
+    *,
+    control_port: int | None = None,
+) -> ASGIApp:
+    """Join all endpoints to the ASGI callable that a server runs. It has no lifespan of its own.
 
     With `control_port`, what is for people is served on that port alone, and agents are not served there.
     """
-    proxy, own = parts.proxy, _own(parts)
+    own = _own(services, control, acp)
     if control_port is None:
-        return _both(proxy, own, acp=parts.acp is not None)
+        return _both(proxy, own, acp=acp is not None)
     agents, people = _both(proxy, _only_probes(own), acp=False), _only_people(own)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -145,9 +136,9 @@ async def _refuse_websocket(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "websocket.close"})
 
 
-def _own(parts: Parts) -> ASGIApp:
-    people = Guard(_for_people(parts), access=parts.access, sites=parts.sites)
-    probes = _for_machines(parts)
+def _own(services: Services, control: Control, acp: ASGIApp | None) -> ASGIApp:
+    people = Guard(_for_people(control, acp), access=services.access, sites=services.sites)
+    probes = _for_machines(services)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         segment = scope["path"].lstrip("/").partition("/")[0]
@@ -160,18 +151,18 @@ _FOR_MACHINES = PROBES | {"metrics"}
 """First segments of what asks for no token."""
 
 
-def _for_people(parts: Parts) -> ASGIApp:
+def _for_people(control: Control, acp: ASGIApp | None) -> ASGIApp:
     no_console = problem(
         404, "not_found", "this version has no console; see `modegate watch`, or /acp"
     )
     routes: list[BaseRoute] = [
-        Mount("/control", parts.control.router()),
+        Mount("/control", control.router()),
         Route("/console", _Whole(no_console)),
         Mount("/console", no_console),
     ]
-    if parts.acp is not None:
-        acp = _Whole(parts.acp)
-        routes += [Route(WEBSOCKET_PATH, acp), WebSocketRoute(WEBSOCKET_PATH, acp)]
+    if acp is not None:
+        endpoint = _Whole(acp)
+        routes += [Route(WEBSOCKET_PATH, endpoint), WebSocketRoute(WEBSOCKET_PATH, endpoint)]
     return _starlette(*routes)
 
 
@@ -185,8 +176,8 @@ class _Whole:
         await self.app(scope, receive, send)
 
 
-def _for_machines(parts: Parts) -> ASGIApp:
-    probes = _Probes(parts)
+def _for_machines(services: Services) -> ASGIApp:
+    probes = _Probes(services)
     return _starlette(
         Route("/healthz", probes.health),
         Route("/readyz", probes.ready),
@@ -209,8 +200,8 @@ def _starlette(*routes: BaseRoute) -> ASGIApp:
 
 
 class _Probes:
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, services: Services) -> None:
+        self._services = services
         self._asking = asyncio.Lock()
 
     async def health(self, _request: Request) -> Response:
@@ -223,11 +214,14 @@ class _Probes:
         A failed reload is only a warning, and so is what operators should change about the log.
         """
         log, warnings = await self._log_now()
-        status = self._parts.policies.status
+        status = self._services.policies.status
         body: dict[str, object] = {
             "ready": log == "ok",
             "log": log,
-            "policy": {"hash": self._parts.policies.current.hash, "generation": status.generation},
+            "policy": {
+                "hash": self._services.policies.current.hash,
+                "generation": status.generation,
+            },
         }
         if status.problems:
             # Not what they are: this answer is for anyone.
@@ -245,8 +239,8 @@ class _Probes:
         async with self._asking:
             try:
                 async with asyncio.timeout(PING_S):
-                    await self._parts.log.ping()
-                    return "ok", await self._parts.log.warnings()
+                    await self._services.log.ping()
+                    return "ok", await self._services.log.warnings()
             except LogUnavailable as error:
                 return str(error), []
             except TimeoutError:
@@ -254,8 +248,8 @@ class _Probes:
 
     async def metrics(self, request: Request) -> Response:
         """Return the page that Prometheus reads, asked for by an address or by a name of this proxy."""
-        refusal = self._parts.sites.refusal(request.headers, addresses=True)
+        refusal = self._services.sites.refusal(request.headers, addresses=True)
         if refusal is not None:
             return refusal
-        body, content_type = self._parts.metrics.page()
+        body, content_type = self._services.metrics.page()
         return Response(body, headers={"content-type": content_type})

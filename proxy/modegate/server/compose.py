@@ -6,12 +6,13 @@ Every part is built here, once, and handed to the parts that need it.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from starlette.types import ASGIApp
 
 from modegate.core.dialects.chat.dialect import CHAT
 from modegate.core.dialects.messages.dialect import MESSAGES
@@ -20,9 +21,10 @@ from modegate.core.endpoints import Kind
 from modegate.core.errors import LogUnavailable
 from modegate.core.policy.model import Waits
 from modegate.core.policy.problems import PolicyProblems, Problem
+from modegate.core.step.dialect import AnyDialect
 from modegate.scripted.upstream import ScriptedUpstream
 from modegate.server.access import Access, Sites
-from modegate.server.app import Parts
+from modegate.server.app import create_app
 from modegate.server.clock import SystemClock
 from modegate.server.control.mode_setter import ModeSetter
 from modegate.server.control.routes import Control
@@ -33,6 +35,7 @@ from modegate.server.log.batch_writer import BatchWriter
 from modegate.server.log.folds import Folds
 from modegate.server.log.home import HOME_FILE, Home
 from modegate.server.log.open import open_log
+from modegate.server.log.protocol import EventLog
 from modegate.server.metrics import Metrics, Watched
 from modegate.server.policies import Policies
 from modegate.server.printable import problem_line
@@ -49,29 +52,40 @@ from modegate.server.upstream.http import HttpUpstream
 from modegate.server.upstream.pool import ANTHROPIC, OPENAI, Default, Upstreams
 from modegate.server.upstream.protocol import Upstream
 
-logger = logging.getLogger(__name__)
+DIALECTS: dict[Kind, AnyDialect] = {
+    Kind.CHAT: CHAT,
+    Kind.MESSAGES: MESSAGES,
+    Kind.COUNT_TOKENS: MESSAGES,
+    Kind.RESPONSES: RESPONSES,
+    Kind.INPUT_TOKENS: RESPONSES,
+    Kind.COMPACT: COMPACT,
+}
+"""The endpoints that the gate can read, and what it reads each with."""
 
 
 @dataclass(frozen=True, slots=True)
 class Composed:
     """A proxy that is built and not yet served."""
 
-    parts: Parts
-    policies: Policies
-    upstreams: Upstreams
-    batch_writer: BatchWriter
+    steps: StepServices
+    services: Services
+    control: Control
     jobs: tuple[Job, ...]
     """What must run beside the server."""
-    draining: asyncio.Event
-    memory: Memory
-    watchers: Watchers
     acp: Extension | None = None
+
+    def app(self, *, control_port: int | None = None) -> ASGIApp:
+        """Return the ASGI callable; with `control_port`, what is for people is served there alone."""
+        acp = self.acp.app if self.acp is not None else None
+        return create_app(
+            self.services, Proxy(self.steps), self.control, acp, control_port=control_port
+        )
 
     def drain(self) -> None:
         """End what would last as long as its client, or as a person thinks."""
-        self.draining.set()
-        self.watchers.wake_all()
-        self.parts.control.close()
+        self.steps.draining.set()
+        self.steps.watchers.wake_all()
+        self.control.close()
         if self.acp is not None:
             self.acp.close()
 
@@ -84,121 +98,127 @@ async def compose(
     waits: Waits | None = None,
     keepalive: float = KEEPALIVE_S,
 ) -> AsyncIterator[Composed]:
-    """Build everything, and let go of it at the end; `waits` and `keepalive` (seconds) for tests.
+    """Build everything, and close it at the end; `waits` and `keepalive` (seconds) are for tests.
 
-    `acp` builds the endpoint at `/acp`; it stands above the server, so that the caller names it.
+    `acp` builds the endpoint at `/acp`. It stands above the server, so the caller names it.
 
     Raises:
         StartFailed: the policy, the script, the log or the state folder cannot be used.
     """
-    clock, metrics = SystemClock(), Metrics(workers=settings.workers > 1)
+    async with AsyncExitStack() as stack:
+        steps = _steps(settings, stack, waits, keepalive)
+        services = _services(settings, steps)
+        control = Control(
+            log=services.log,
+            folds=services.folds,
+            policies=services.policies,
+            approvals=services.approvals,
+            clock=services.clock,
+            access=services.access,
+        )
+        extension = acp(services) if acp is not None else None
+        jobs = (*_jobs(steps), *(extension.jobs if extension else ()))
+        yield Composed(steps, services, control, jobs, extension)
+
+
+def _steps(
+    settings: Settings, stack: AsyncExitStack, waits: Waits | None, keepalive: float
+) -> StepServices:
+    """Build what steps use; whatever must be closed goes onto the stack."""
+    clock, metrics, memory = SystemClock(), Metrics(workers=settings.workers > 1), Memory()
     policies = _policies(settings.policies, clock)
+    access = _access(settings, policies, clock)
+    log = _log(settings, clock)
+    stack.push_async_callback(log.close)
+    upstreams = Upstreams(_default(settings.upstream, stack), os.environ)
+    stack.push_async_callback(upstreams.close)
+    _adopt(settings.policies, policies, upstreams)
+    folds, watchers, executor = Folds(log, clock), Watchers(log), Executor()
+    folds.on_append.append(watchers.changed)
+    stack.callback(executor.close)
+    batch_writer = BatchWriter(folds, clock)
+    _observe(metrics, policies, batch_writer, memory)
+
+    def waits_now() -> Waits:
+        return waits or policies.current.approvals
+
+    return StepServices(
+        log=log,
+        folds=folds,
+        batch_writer=batch_writer,
+        sessions=Sessions(log, folds, batch_writer, clock),
+        watchers=watchers,
+        approvals=Approvals(folds, log, clock, waits=waits_now, watchers=watchers),
+        policies=policies,
+        upstreams=upstreams,
+        access=access,
+        sites=Sites(hosts=settings.hosts, bound=settings.host),
+        dialects=DIALECTS,
+        clock=clock,
+        metrics=metrics,
+        memory=memory,
+        executor=executor,
+        draining=asyncio.Event(),
+        keepalive=keepalive,
+    )
+
+
+def _services(settings: Settings, steps: StepServices) -> Services:
+    return Services(
+        log=steps.log,
+        folds=steps.folds,
+        policies=steps.policies,
+        approvals=steps.approvals,
+        setter=ModeSetter(steps.log, steps.folds, steps.policies),
+        access=steps.access,
+        sites=Sites(hosts=settings.hosts, bound=settings.control_host or settings.host),
+        clock=steps.clock,
+        metrics=steps.metrics,
+        batch_writer=steps.batch_writer,
+        agents_port=None if settings.control_port is None else settings.port,
+    )
+
+
+def _jobs(steps: StepServices) -> tuple[Job, ...]:
+    return (
+        Job("the policy watcher", steps.policies.watch),
+        Job("the watcher of answers under way", steps.watchers.run),
+        Job("the questions that nobody comes back for", steps.approvals.run),
+        Job("the recorder", steps.batch_writer.run, steps.batch_writer.stop),
+        Job("the upstreams", steps.upstreams.tidy),
+    )
+
+
+def _observe(
+    metrics: Metrics, policies: Policies, batch_writer: BatchWriter, memory: Memory
+) -> None:
+    policies.on_failure.append(lambda _: metrics.reload_failures.inc())
+    metrics.watch(
+        Watched(
+            lost=lambda: batch_writer.lost,
+            generation=lambda: policies.status.generation,
+            problems=lambda: len(policies.status.problems),
+            tasks=lambda: len(asyncio.all_tasks()),
+            held=lambda: memory.held,
+            policy=lambda: policies.current.hash,
+        )
+    )
+
+
+def _access(settings: Settings, policies: Policies, clock: SystemClock) -> Access:
     token = settings.control_token or _stored_token(settings.state_dir)
     access = Access(token, policies, os.environ, clock=clock)
     access.report()
     policies.on_change.append(lambda _: access.report())
-    async with AsyncExitStack() as stack:
-        try:
-            home = Home(settings.state_dir / HOME_FILE, settings.log_id)
-            log = open_log(settings.log, clock, home)
-        except (ValueError, LogUnavailable) as error:
-            raise StartFailed(f"Error: {error}") from error
-        stack.push_async_callback(log.close)
-        upstreams = Upstreams(_default(settings.upstream, stack), os.environ)
-        stack.push_async_callback(upstreams.close)
-        _adopt(settings.policies, policies, upstreams)
-        folds = Folds(log, clock)
-        watchers = Watchers(log)
-        folds.on_append.append(watchers.changed)
-        batch_writer = BatchWriter(folds, clock)
-        approvals = Approvals(
-            folds,
-            log,
-            clock,
-            waits=lambda: waits or policies.current.approvals,
-            watchers=watchers,
-        )
-        draining, memory, executor = asyncio.Event(), Memory(), Executor()
-        stack.callback(executor.close)
-        policies.on_failure.append(lambda _: metrics.reload_failures.inc())
-        metrics.watch(
-            Watched(
-                lost=lambda: batch_writer.lost,
-                generation=lambda: policies.status.generation,
-                problems=lambda: len(policies.status.problems),
-                tasks=lambda: len(asyncio.all_tasks()),
-                held=lambda: memory.held,
-                policy=lambda: policies.current.hash,
-            )
-        )
-        sites = Sites(hosts=settings.hosts, bound=settings.host)
-        people = Sites(hosts=settings.hosts, bound=settings.control_host or settings.host)
-        reach = StepServices(
-            log=log,
-            folds=folds,
-            sessions=Sessions(log, folds, batch_writer, clock),
-            batch_writer=batch_writer,
-            policies=policies,
-            upstreams=upstreams,
-            access=access,
-            sites=sites,
-            dialects={
-                Kind.CHAT: CHAT,
-                Kind.MESSAGES: MESSAGES,
-                Kind.COUNT_TOKENS: MESSAGES,
-                Kind.RESPONSES: RESPONSES,
-                Kind.INPUT_TOKENS: RESPONSES,
-                Kind.COMPACT: COMPACT,
-            },
-            clock=clock,
-            metrics=metrics,
-            memory=memory,
-            executor=executor,
-            approvals=approvals,
-            draining=draining,
-            watchers=watchers,
-            keepalive=keepalive,
-        )
-        shared = Services(
-            log=log,
-            folds=folds,
-            policies=policies,
-            approvals=approvals,
-            setter=ModeSetter(log, folds, policies),
-            access=access,
-            clock=clock,
-            batch_writer=batch_writer,
-            agents_port=None if settings.control_port is None else settings.port,
-        )
-        extension = acp(shared) if acp is not None else None
-        parts = Parts(
-            proxy=Proxy(reach),
-            log=log,
-            policies=policies,
-            control=Control(
-                log=log,
-                folds=folds,
-                policies=policies,
-                approvals=approvals,
-                clock=clock,
-                access=access,
-            ),
-            metrics=metrics,
-            access=access,
-            sites=people,
-            acp=extension.app if extension else None,
-        )
-        jobs = (
-            Job("the policy watcher", policies.watch),
-            Job("the watcher of answers under way", watchers.run),
-            Job("the questions that nobody comes back for", approvals.run),
-            Job("the recorder", batch_writer.run, batch_writer.stop),
-            Job("the upstreams", upstreams.tidy),
-            *(extension.jobs if extension else ()),
-        )
-        yield Composed(
-            parts, policies, upstreams, batch_writer, jobs, draining, memory, watchers, extension
-        )
+    return access
+
+
+def _log(settings: Settings, clock: SystemClock) -> EventLog:
+    try:
+        home = Home(settings.state_dir / HOME_FILE, settings.log_id)
+        return open_log(settings.log, clock, home)
+    except (ValueError, LogUnavailable) as error:
+        raise StartFailed(f"Error: {error}") from error
 
 
 def _policies(path: Path, clock: SystemClock) -> Policies:

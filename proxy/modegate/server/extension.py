@@ -11,20 +11,21 @@ from typing import Protocol
 
 from starlette.types import ASGIApp
 
-from modegate.server.access import Access
+from modegate.server.access import Access, Sites
 from modegate.server.clock import Clock
 from modegate.server.control.mode_setter import ModeSetter
 from modegate.server.jobs import Job
 from modegate.server.log.batch_writer import BatchWriter
 from modegate.server.log.folds import Folds
 from modegate.server.log.protocol import EventLog
+from modegate.server.metrics import Metrics
 from modegate.server.policies import Policies
 from modegate.server.proxy.approvals import Approvals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """The parts of a proxy that an extension uses; it brings no second way to any of them."""
+    """What every endpoint for people uses: the control API, the probes, an extension."""
 
     log: EventLog
     folds: Folds
@@ -32,7 +33,10 @@ class Services:
     approvals: Approvals
     setter: ModeSetter
     access: Access
+    sites: Sites
+    """Under which names people reach this proxy."""
     clock: Clock
+    metrics: Metrics
     batch_writer: BatchWriter
     """Tells the index of sessions in batches, and at once when asked to."""
     agents_port: int | None = None

@@ -15,12 +15,12 @@ from modegate.core.errors import LogUnavailable
 from modegate.core.policy.model import Policy
 from modegate.core.policy.problems import Problem
 from modegate.server.access import Access, Sites
-from modegate.server.app import Parts, create_app
+from modegate.server.app import create_app
 from modegate.server.clock import SystemClock
-from modegate.server.control.routes import Control, Folds
+from modegate.server.control.routes import Control
+from modegate.server.extension import Services
 from modegate.server.log.protocol import EventLog
 from modegate.server.metrics import Metrics
-from modegate.server.proxy.approvals import Approvals
 from support.running import exchange
 from support.served import echo, served
 
@@ -60,27 +60,28 @@ def app_of(
     policies: Policies | None = None,
 ) -> ASGIApp:
     policies = policies or Policies()
-    log = cast(EventLog, Store(ping))
-    access = Access("t", policies, {})
-    control = Control(
-        log=log,
-        folds=cast(Folds, None),
-        policies=policies,
-        approvals=cast(Approvals, None),
+    nothing: Any = None
+    services = Services(
+        log=cast(EventLog, Store(ping)),
+        folds=nothing,
+        policies=cast(Any, policies),
+        approvals=nothing,
+        setter=nothing,
+        access=Access("t", policies, {}),
+        sites=Sites(hosts=(), bound="127.0.0.1"),
         clock=SystemClock(),
-        access=access,
+        metrics=Metrics(),
+        batch_writer=nothing,
     )
-    return create_app(
-        Parts(
-            proxy=proxy,
-            log=log,
-            policies=policies,
-            control=control,
-            metrics=Metrics(),
-            access=access,
-            sites=Sites(hosts=(), bound="127.0.0.1"),
-        )
+    control = Control(
+        log=services.log,
+        folds=services.folds,
+        policies=policies,
+        approvals=services.approvals,
+        clock=services.clock,
+        access=services.access,
     )
+    return create_app(services, proxy, control)
 
 
 def client_of(app: ASGIApp) -> httpx.AsyncClient:

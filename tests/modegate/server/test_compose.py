@@ -72,7 +72,7 @@ async def test_a_state_folder_that_cannot_be_made_stops_the_start(tmp_path: Path
 async def test_a_given_token_is_not_stored(tmp_path: Path) -> None:
     settings = settings_in(tmp_path, control_token="given-0123456789")
     async with compose(settings) as composed:
-        assert composed.parts.access.grant("given-0123456789")
+        assert composed.services.access.grant("given-0123456789")
     assert not (tmp_path / "state" / "control-token").exists()
 
 
@@ -87,7 +87,7 @@ async def test_o13_a_stored_token_that_is_short_stops_the_start(tmp_path: Path) 
 
 async def test_the_log_and_all_that_was_built_is_let_go(tmp_path: Path) -> None:
     async with compose(settings_in(tmp_path)) as composed:
-        await composed.parts.log.ping()
+        await composed.services.log.ping()
         jobs = [job.name for job in composed.jobs]
     watchers = ["the policy watcher", "the watcher of answers under way"]
     closer = "the questions that nobody comes back for"

@@ -15,7 +15,6 @@ from modegate import __version__
 from modegate.core.errors import LogUnavailable
 from modegate.server import logs
 from modegate.server.access import WILDCARDS
-from modegate.server.app import create_app
 from modegate.server.compose import Composed, check_start, compose
 from modegate.server.control.token_file import TOKEN_FILE
 from modegate.server.extension import Extend
@@ -136,12 +135,12 @@ def work(settings: Settings, addresses: Addresses, acp: Extend | None) -> None:
 async def _serve(settings: Settings, addresses: Addresses, acp: Extend | None) -> None:
     async with compose(settings, acp=acp) as composed:
         server = Server(
-            create_app(composed.parts, control_port=addresses.control_port),
-            drain=composed.policies.current.limits.drain,
+            composed.app(control_port=addresses.control_port),
+            drain=composed.services.policies.current.limits.drain,
             connections=room_for_agents(settings.connections),
             on_drain=composed.drain,
             on_start=lambda: _tell(settings, addresses, composed),
-            on_hangup=composed.policies.reread,
+            on_hangup=composed.services.policies.reread,
         )
         await serve_with(server, addresses.all(), composed.jobs)
 
@@ -149,13 +148,13 @@ async def _serve(settings: Settings, addresses: Addresses, acp: Extend | None) -
 async def _tell(settings: Settings, addresses: Addresses, composed: Composed) -> None:
     if os.environ.get(WORKER, "1") == "1":
         ports = (addresses.port, addresses.control_port or addresses.port)
-        told = facts(settings, ports, composed.policies)
+        told = facts(settings, ports, composed.services.policies)
         logs.say_fields(banner(told), {"event": "started", **told})
         if settings.host in WILDCARDS:
             logger.warning("everyone who reaches port %d can send requests here", addresses.port)
     try:
-        await composed.parts.log.ping()
-        for warning in await composed.parts.log.warnings():
+        await composed.services.log.ping()
+        for warning in await composed.services.log.warnings():
             logger.warning("%s", warning)
     except LogUnavailable as error:
         logger.warning("the log is not ready, so that not every request is served: %s", error)

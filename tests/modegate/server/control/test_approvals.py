@@ -39,7 +39,7 @@ async def ask(
     """Ask about a plan in a session that is in plan mode, as a step at another replica does."""
     assert proxy.composed
     log, clock, key = (
-        proxy.composed.parts.log,
+        proxy.composed.services.log,
         SystemClock(),
         SessionKey(Tenant(tenant), SessionId(session)),
     )
@@ -167,7 +167,7 @@ async def test_a_late_approval_says_that_nobody_waited(proxy: Running) -> None:
     await ask(proxy)
     assert proxy.composed
     key = SessionKey(LOCAL, SessionId("s"))
-    await proxy.composed.parts.log.append(key, [entry(ApprovalDetached("a", "nobody"))])
+    await proxy.composed.services.log.append(key, [entry(ApprovalDetached("a", "nobody"))])
     (found,) = (await proxy.control("GET", "/approvals")).json()["approvals"]
     assert (found["status"], found["why"], found["open"]) == ("detached", "nobody", True)
     done = (await answer(proxy, option="approve")).json()
@@ -191,7 +191,7 @@ async def test_a_mode_that_is_gone_is_not_set(proxy: Running) -> None:
         expires=1 << 50,
     )
     key = SessionKey(LOCAL, SessionId("s"))
-    await proxy.composed.parts.log.append(key, [mode_set("plan"), entry(gone)])
+    await proxy.composed.services.log.append(key, [mode_set("plan"), entry(gone)])
     found = await answer(proxy, option="approve")
     assert found.status_code == 422
     error = found.json()["error"]
@@ -337,7 +337,7 @@ async def test_a_stream_ends_when_the_proxy_does(
     assert proxy.composed
     url = f"{proxy.url}/control/v1/approvals"
     async with client() as http, http.stream("GET", url, headers=STREAM) as found:
-        proxy.composed.parts.control.close()
+        proxy.composed.control.close()
         assert await found.aread() == b""
 
 
@@ -348,7 +348,7 @@ async def test_a_stream_says_that_the_log_is_gone(
         raise LogUnavailable("the log is gone")
 
     assert proxy.composed
-    monkeypatch.setattr(type(proxy.composed.parts.log), "questions", unavailable)
+    monkeypatch.setattr(type(proxy.composed.services.log), "questions", unavailable)
     async with following(proxy) as changes:
         assert await anext(changes) == {"code": "log_unavailable", "message": "the log is gone"}
 
@@ -363,7 +363,7 @@ async def test_without_the_log_nothing_is_approved(
 
     assert proxy.composed
     with monkeypatch.context() as patch:
-        patch.setattr(type(proxy.composed.parts.log), "append", unavailable)
+        patch.setattr(type(proxy.composed.services.log), "append", unavailable)
         found = await answer(proxy, option="approve")
     assert (found.status_code, found.json()["error"]["code"]) == (503, "log_unavailable")
     assert (await proxy.control("GET", "/sessions/s")).json()["mode"] == "plan"

@@ -56,7 +56,7 @@ async def call(
 async def prepare(proxy: Running, tenant: str = "local") -> None:
     """Two sessions: `idle` in default, and `asked` in plan with an open question `a`."""
     assert proxy.composed
-    log, clock = proxy.composed.parts.log, SystemClock()
+    log, clock = proxy.composed.services.log, SystemClock()
     idle, asked = (SessionKey(Tenant(tenant), SessionId(name)) for name in ("idle", "asked"))
     await log.touch([Seen(idle, "agent/1", "path", 1)])
     await log.append(asked, [mode_set("plan")])
@@ -162,7 +162,7 @@ async def test_a_child_is_not_freed_of_its_parent_by_tightening(proxy: Running) 
     assert proxy.composed
     key = SessionKey(Tenant("local"), SessionId("child"))
     opened = SessionOpen("agent/1", "/v1/x", "path", SessionId("parent"))
-    await proxy.composed.parts.log.append(key, [entry(opened)])
+    await proxy.composed.services.log.append(key, [entry(opened)])
     answer = await call(proxy, "phone", "PUT", "/sessions/child/mode", {"mode": "plan"})
     assert (answer.status_code, answer.json()["error"]["needed"]) == (403, "full")
     answer = await call(proxy, "desk", "PUT", "/sessions/child/mode", {"mode": "plan"})
@@ -175,7 +175,7 @@ async def test_a_session_to_come_is_not_taken_out_of_its_first_mode(
 ) -> None:
     assert proxy.composed
     policies_file(proxy.folder, f"{POLICIES}{CONTROL}sessions: {{initial_mode: plan}}\n")
-    await proxy.composed.policies.poll(settle=0)
+    await proxy.composed.services.policies.poll(settle=0)
     answer = await call(proxy, "phone", "PUT", "/sessions/new/mode", {"mode": mode})
     assert answer.status_code == status
     # One that was seen before has begun in default, whatever the policy says now.
@@ -192,7 +192,7 @@ async def test_a_reload_takes_a_token_away_and_warns_of_one_without_a_secret(
     one = "control: {tokens: [{name: new, env: NOT_SET_ANYWHERE, level: full}]}\n"
     policies_file(proxy.folder, POLICIES + one)
     with caplog.at_level(logging.WARNING, "modegate.server.access"):
-        await proxy.composed.policies.poll(settle=0)
+        await proxy.composed.services.policies.poll(settle=0)
     warning = "control token 'new' cannot be used: its variable is not set"
     assert warning in [record.getMessage() for record in caplog.records]
     assert (await call(proxy, "eye", "GET", "/policy")).status_code == 401

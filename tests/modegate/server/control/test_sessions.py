@@ -34,12 +34,12 @@ def key(session: str, tenant: str = "local") -> SessionKey:
 
 async def see(proxy: Running, session: str, at: int, tenant: str = "local") -> None:
     assert proxy.composed
-    await proxy.composed.parts.log.touch([Seen(key(session, tenant), "agent/1", "path", at)])
+    await proxy.composed.services.log.touch([Seen(key(session, tenant), "agent/1", "path", at)])
 
 
 async def append(proxy: Running, session: str, event: Any, by: str = "gate") -> None:
     assert proxy.composed
-    await proxy.composed.parts.log.append(key(session), [Entry(1, by, event)])
+    await proxy.composed.services.log.append(key(session), [Entry(1, by, event)])
 
 
 async def test_a_mode_is_set_shown_and_logged(proxy: Running) -> None:
@@ -186,7 +186,7 @@ async def test_o2_no_mode_is_set_for_a_tenant_that_no_agent_can_have(proxy: Runn
     assert "'ci'" in answer.json()["error"]["message"]
     assert "'local'" in answer.json()["error"]["message"]
     assert proxy.composed
-    assert not await proxy.composed.parts.log.was_seen(key("s9", "ci"))
+    assert not await proxy.composed.services.log.was_seen(key("s9", "ci"))
     assert (await proxy.control("PUT", "/sessions/s9/mode", json={"mode": "plan"})).is_success
 
 
@@ -310,7 +310,7 @@ async def test_a_stream_ends_when_the_proxy_does(
     headers = {**AUTH, "accept": "text/event-stream"}
     url = f"{proxy.url}/control/v1/sessions/s1/events"
     async with client() as http, http.stream("GET", url, headers=headers) as answer:
-        proxy.composed.parts.control.close()
+        proxy.composed.control.close()
         assert await answer.aread() == b""
 
 
@@ -322,7 +322,7 @@ async def test_without_the_log_nothing_is_set(
     proxy: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert proxy.composed
-    monkeypatch.setattr(type(proxy.composed.parts.log), "append", unavailable)
+    monkeypatch.setattr(type(proxy.composed.services.log), "append", unavailable)
     answer = await proxy.control("PUT", "/sessions/s1/mode", json={"mode": "plan"})
     assert answer.status_code == 503
     assert int(answer.headers["retry-after"]) > 0
@@ -333,7 +333,7 @@ async def test_a_stream_says_that_the_log_is_gone(
     proxy: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert proxy.composed
-    monkeypatch.setattr(type(proxy.composed.parts.log), "read", unavailable)
+    monkeypatch.setattr(type(proxy.composed.services.log), "read", unavailable)
     headers = {**AUTH, "accept": "text/event-stream"}
     url = f"{proxy.url}/control/v1/sessions/s1/events"
     async with client() as http, http.stream("GET", url, headers=headers) as answer:
@@ -348,7 +348,7 @@ async def test_the_policy_and_its_last_reload_are_shown(proxy: Running) -> None:
     assert [(mode["id"], mode["rules"]) for mode in policy["modes"]] == [("plan", 2), ("review", 2)]
 
     policies_file(proxy.folder, "modes:\n  plan:\n    tolls: [read]\n")
-    await proxy.composed.policies.poll(settle=0)
+    await proxy.composed.services.policies.poll(settle=0)
     after = (await proxy.control("GET", "/policy")).json()
     assert after["hash"] == policy["hash"]
     assert after["reload"]["ok"] is False
