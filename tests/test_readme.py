@@ -27,9 +27,9 @@ def blocks(language: str) -> list[str]:
 
 def test_the_commands_by_hand(tmp_path: Path) -> None:
     """Serve, set plan mode, ask: the answer holds no call and says what the README says."""
-    demo, by_hand = blocks("sh")
-    assert demo == "make demo\n"
-    commands = by_hand.replace("make install\nsource .venv/bin/activate\n", "")
+    first, by_hand = blocks("sh")
+    assert re.findall(r"^make \w+", first, re.MULTILINE) == ["make install", "make demo"]
+    commands = by_hand.removeprefix("source .venv/bin/activate\n")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -62,6 +62,37 @@ def test_the_commands_by_hand(tmp_path: Path) -> None:
     assert message["content"] == shown["content"]
     assert "tool_calls" not in message
     assert "turn/withheld" in done.stdout
+
+
+def test_the_demo_prints_what_is_shown() -> None:
+    """Line by line, but for the spaces at their ends."""
+    (shown,) = blocks("console")
+    command = [sys.executable, "-m", "modegate", "demo", "--yes"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    printed = "\n".join(line.rstrip() for line in done.stdout.splitlines())
+    assert _masked(shown) in _masked(printed)
+    assert "refused write_file" in shown
+
+
+def _masked(text: str) -> str:
+    """Take out what is different in each run: ids, ports, folders and times."""
+    for varies in (r"mg-perm-\w+-\d", r"127\.0\.0\.1:\d+", r"/tmp/\S+", r"\d{4}-\d\d-\d\d \S+"):
+        text = re.sub(varies, "…", text)
+    return text
+
+
+def test_the_agents_named_are_those_that_were_tried() -> None:
+    """Each has its section in docs/agents.md, and a version in what was measured."""
+    page = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")
+    measured = page.partition("## What was measured")[2]
+    named = re.findall(r"\[([^]]+)\]\(docs/agents\.md#([a-z-]+)\)", README)
+    for name, anchor in named:
+        heading = name if anchor != "what-was-measured" else "What was measured"
+        assert f"## {heading}\n" in page
+        assert heading.lower().replace(" ", "-") == anchor
+        last = name.removesuffix(" CLI").removeprefix("Mistral ")
+        assert name == "one table" or re.search(rf"{last} \d+\.\d+", measured), name
+    assert len(named) > 10
 
 
 def _wait(url: str) -> None:
