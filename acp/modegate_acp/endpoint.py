@@ -15,7 +15,7 @@ from modegate.server.access import GRANT, Grant, bearer, problem
 from modegate.server.extension import Services
 from modegate.server.jobs import Job
 from modegate_acp.connection.connection import Caller, Connection
-from modegate_acp.following.session_feed import Fanout
+from modegate_acp.following.session_feed import SessionFeed
 from modegate_acp.methods.handlers import handle
 from modegate_acp.transport.streamable import Streamable
 from modegate_acp.transport.websocket import serve
@@ -36,16 +36,16 @@ NOT_ALLOWED = 1008
 class Endpoint:
     """All connections of this process."""
 
-    def __init__(self, shared: Services) -> None:
+    def __init__(self, services: Services) -> None:
         """Take the parts of the proxy that it uses."""
-        self._shared = shared
-        self._fanout = Fanout(shared, self._tick)
+        self._services = services
+        self._feed = SessionFeed(services, self._tick)
         self._connections: dict[str, Connection] = {}
         self._idle_since: dict[str, float] = {}
         self._closing = False
         self._streamable = Streamable(self)
-        self.jobs: Sequence[Job] = (Job("the ACP endpoint", self._fanout.run, self._fanout.stop),)
-        shared.policies.on_change.append(lambda _policy: self._fanout.refresh_all())
+        self.jobs: Sequence[Job] = (Job("the ACP endpoint", self._feed.run, self._feed.stop),)
+        services.policies.on_change.append(lambda _policy: self._feed.refresh_all())
 
     @property
     def app(self) -> ASGIApp:
@@ -75,7 +75,7 @@ class Endpoint:
         except UnknownTenant as error:
             return problem(400, error.code, str(error))
         headers = Headers(scope=scope)
-        base = agents_base(scope["scheme"], headers.get("host", ""), self._shared.agents_port)
+        base = agents_base(scope["scheme"], headers.get("host", ""), self._services.agents_port)
         return Caller(bearer(headers), grant.name, tenant, base)
 
     def connect(self, caller: Caller, *, split: bool) -> Connection | Response:
@@ -86,7 +86,7 @@ class Endpoint:
         if taken >= MAX_CONNECTIONS:
             text = f"this token has {MAX_CONNECTIONS} connections already"
             return problem(429, "too_many_connections", text)
-        connection = Connection(self._shared, self._fanout, caller, handle, split=split)
+        connection = Connection(self._services, self._feed, caller, handle, split=split)
         self._connections[connection.id] = connection
         self.idle(connection)
         return connection
@@ -105,19 +105,19 @@ class Endpoint:
 
     def idle(self, connection: Connection) -> None:
         """Note that it has no stream from now on."""
-        self._idle_since[connection.id] = self._shared.clock.monotonic()
+        self._idle_since[connection.id] = self._services.clock.monotonic()
 
     def busy(self, connection: Connection) -> None:
         """Note that it has one."""
         self._idle_since.pop(connection.id, None)
 
     def _tick(self) -> None:
-        now = self._shared.clock.monotonic()
+        now = self._services.clock.monotonic()
         for connection in list(self._connections.values()):
             since = self._idle_since.get(connection.id)
             if connection.grant is None or (since is not None and now - since >= IDLE_S):
                 connection.close(NOT_ALLOWED)
-            if connection.outbox.closed and connection.split:
+            if connection.send_queue.closed and connection.split:
                 self.drop(connection)
 
     def close(self) -> None:
@@ -137,6 +137,6 @@ def agents_base(scheme: str, host: str, port: int | None) -> str:
     return f"{'https' if scheme in ('https', 'wss') else 'http'}://{host}"
 
 
-def build(shared: Services) -> Endpoint:
+def build(services: Services) -> Endpoint:
     """Make the endpoint of a proxy, for `compose(acp=build)`."""
-    return Endpoint(shared)
+    return Endpoint(services)

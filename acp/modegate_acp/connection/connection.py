@@ -1,7 +1,7 @@
 """One client's connection: who it is, what it sends in order, and what it is answered.
 
-It knows nothing of its transport, which takes messages from `outbox` and gives what it reads to `receive`.
-What each method does is in `handlers`.
+It knows nothing of its transport, which takes messages from `send_queue` and gives what it reads to
+`receive`. What each method does is in `methods`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from modegate.core.policy.model import Level
 from modegate.server.access import Grant
 from modegate.server.extension import Services
 from modegate_acp.connection.running_requests import CANCEL_REQUEST, RunningRequests
-from modegate_acp.following.catch_up import Out
-from modegate_acp.following.followed_sessions import Feed, Following
+from modegate_acp.following.catch_up import Outgoing
+from modegate_acp.following.followed_sessions import FollowedSessions
 from modegate_acp.following.send_queue import StreamQueue
+from modegate_acp.following.session_feed import SessionFeed
 from modegate_acp.messages import jsonrpc
 from modegate_acp.messages.clients import Peer
 from modegate_acp.messages.commands import CancelRequest, Command
@@ -67,20 +68,22 @@ class Connection:
     """One connection; all on the event loop."""
 
     def __init__(
-        self, shared: Services, feed: Feed, caller: Caller, handle: Handle, *, split: bool
+        self, services: Services, feed: SessionFeed, caller: Caller, handle: Handle, *, split: bool
     ) -> None:
         """Begin before `initialize`; `split` if each session has a stream of its own."""
-        self.shared = shared
+        self.services = services
         self.caller = caller
-        self.id = shared.clock.new_id()
-        self.peer: Peer | None = None
+        self.id = services.clock.new_id()
+        self.peer = Peer()
+        self.initialized = False
         self._close_code = NORMAL
         self.split = split
         self.streams = 0
         """Open streams, where it has streams of its own."""
-        self.following = Following(shared, feed, self, split=split)
-        self.outbox = self.following.outbox
-        self.work = RunningRequests(self, feed.spawn)
+        self.followed = FollowedSessions(services, feed, self, split=split)
+        self.questions = self.followed.questions
+        self.send_queue = self.followed.send_queue
+        self.running = RunningRequests(self, feed.spawn)
         self._handle = handle
         self._order = asyncio.Lock()
         self._granted: tuple[str, Grant | None] = ("", None)
@@ -88,9 +91,9 @@ class Connection:
     @property
     def grant(self) -> Grant | None:
         """What the token may do under the policy of now; None once it may do nothing here."""
-        policy = self.shared.policies.current.hash
+        policy = self.services.policies.current.hash
         if self._granted[0] != policy:
-            self._granted = (policy, self.shared.access.grant(self.caller.token))
+            self._granted = (policy, self.services.access.grant(self.caller.token))
         found = self._granted[1]
         return found if found is not None and found.sees(self.caller.tenant) else None
 
@@ -116,7 +119,7 @@ class Connection:
     def by(self, method: str) -> str:
         """Name the person for the log: token, client, method and connection."""
         token = "" if self.caller.name == OWN_TOKEN else f"/{self.caller.name}"
-        return f"person:acp{token} {(self.peer or Peer()).label} {method} {self.id}"
+        return f"person:acp{token} {self.peer.label} {method} {self.id}"
 
     def key(self, session: SessionId) -> SessionKey:
         """Return a session's key; there is no way to another tenant's."""
@@ -126,11 +129,11 @@ class Connection:
         """Do what a message asks for, in the order in which they come; answers and cancellations at once."""
         match message:
             case Reply():
-                self.following.replies.hear(message)
+                self.questions.requests.receive(message)
             case Notification() if message.method == CANCEL_REQUEST:
-                asked = read_command(message, initialized=self.peer is not None)
+                asked = read_command(message, initialized=self.initialized)
                 if isinstance(asked, CancelRequest):
-                    self.work.cancel(asked.request)
+                    self.running.cancel(asked.request)
             case Request() | Notification():
                 async with self._order:
                     await self._perform(message)
@@ -140,7 +143,7 @@ class Connection:
         session = session_named(message)
         try:
             self._admit(request)
-            asked = read_command(message, initialized=self.peer is not None)
+            asked = read_command(message, initialized=self.initialized)
             result = await self._handle(self, asked, request or Request("", message.method))
         except Exception as error:
             if not isinstance(error, RpcError | ModegateError):
@@ -153,7 +156,7 @@ class Connection:
 
     def _admit(self, request: Request | None) -> None:
         self.need(Level.OBSERVE, "speaking ACP")
-        if request is not None and request.id in self.work:
+        if request is not None and request.id in self.running:
             raise RpcError(INVALID_REQUEST, "a request with this id is under way")
 
     def refuse(self, error: RpcError) -> None:
@@ -171,34 +174,34 @@ class Connection:
         self._put(about, jsonrpc.failure(request.id, as_rpc(error)))
 
     def _put(self, session: SessionId | None, message: Message) -> None:
-        self.outbox.put(session, Out(message))
+        self.send_queue.put(session, Outgoing(message))
 
     def open_stream(self, session: SessionId | None, reader: object) -> StreamQueue:
-        """Give a stream its lane; a session's second stream is told everything anew."""
-        lane = self.outbox.main if session is None else self.outbox.open(session)
-        if self.outbox.hold(lane, reader) and session is not None:
-            self.following.again(session)
-        return lane
+        """Give a reader its stream; the second one of a session is told everything anew."""
+        stream = self.send_queue.main if session is None else self.send_queue.open(session)
+        if self.send_queue.hold(stream, reader) and session is not None:
+            self.followed.again(session)
+        return stream
 
     def close_stream(self, session: SessionId | None, reader: object) -> None:
         """Note that a stream has ended; what comes now waits for the next one."""
-        lane = self.outbox.lane(session)
-        if lane.reader is reader:
-            lane.reader = None
-            if session is not None and session not in self.following:
-                self.outbox.release(session)
+        stream = self.send_queue.stream(session)
+        if stream.reader is reader:
+            stream.reader = None
+            if session is not None and session not in self.followed:
+                self.send_queue.release(session)
 
     @property
     def close_code(self) -> int:
-        """How the transport is to close it, once the outbox is closed (RFC 6455, section 7.4)."""
-        return TRY_AGAIN if self.outbox.overflowed else self._close_code
+        """How the transport is to close it, once nothing more is sent (RFC 6455, section 7.4)."""
+        return TRY_AGAIN if self.send_queue.overflowed else self._close_code
 
     def close(self, code: int) -> None:
         """Send nothing more; the transport then closes with this code."""
         self._close_code = code
-        self.outbox.close()
+        self.send_queue.close()
 
     def end(self) -> None:
         """Let go of everything; the transport is gone."""
-        self.work.end()
-        self.following.end_all()
+        self.running.end()
+        self.followed.end_all()

@@ -52,7 +52,7 @@ class RunningRequests:
     def later(
         self, request: Request, session: SessionId, result: Callable[[], Awaitable[Message]]
     ) -> None:
-        """Answer a request when its result is there, and let others be handled meanwhile.
+        """Answer a request when its result is there; others are handled meanwhile.
 
         Raises:
             RpcError: too many are under way.

@@ -1,8 +1,8 @@
-"""What one connection was shown of one session, and what it must be told to catch up. Pure.
+"""From what a client was last shown of a session to its newest state: the messages that tell it. Pure.
 
-A connection is not sent a message for each event: it is brought from the state that it was last shown to
-the newest one, whenever it can take messages. A slow client so skips what is no longer true, and a client
-that attaches is asked what is open like any other.
+A client is not sent a message for each event. Whenever it can take messages, it is brought from the state
+that it was last shown to the newest one. So a slow client skips what is no longer true, and a client that
+attaches is asked what is open like any other.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from modegate.core.ids import Seq, SessionId
+from modegate.core.ids import ModeId, Seq, SessionId
 from modegate.core.log.approvals import Approval
 from modegate.core.log.fold import State
 from modegate.core.log.parents import ALONE, Held
@@ -19,15 +19,16 @@ from modegate.core.policy.model import Level, Policy
 from modegate_acp.following.permissions import offered
 from modegate_acp.messages.clients import Peer
 from modegate_acp.messages.jsonrpc import Message, write
-from modegate_acp.render import sessions as render
+from modegate_acp.render import questions, sessions
 
 
 @dataclass(frozen=True)
-class Out:
-    """A message to send, and the question that a person is then shown by it."""
+class Outgoing:
+    """A message to send."""
 
     message: Message
-    asks: str | None = None
+    question: str | None = None
+    """Id of the question that a person is shown by it."""
 
     @cached_property
     def text(self) -> str:
@@ -41,7 +42,7 @@ class Snapshot:
     def __init__(
         self, session: SessionId, state: State, policy: Policy, held: Held = ALONE
     ) -> None:
-        """Render nothing yet; `held` says whose mode holds it too."""
+        """Render nothing yet; `held` says whose mode holds the session too."""
         self.session = session
         self.state = state
         self.policy = policy
@@ -52,42 +53,52 @@ class Snapshot:
         """Which of two is newer: events of the session, and of those that it follows."""
         return (self.state.seq, self.held.age)
 
+    @property
+    def mode(self) -> ModeId:
+        """The mode in force: the session's own, or its parent's."""
+        return self.held.mode(self.state.mode)
+
     @cached_property
     def modes(self) -> Message:
         """The mode in force, and those that can be set."""
-        return render.modes(self.policy, self.state, self.held)
+        return sessions.modes(self.policy, self.state, self.held)
+
+    @property
+    def options(self) -> list[Message]:
+        """The same as `configOptions`."""
+        return sessions.options(self.policy, self.state, self.held)
 
     @cached_property
-    def mode(self) -> Out:
+    def mode_update(self) -> Outgoing:
         """The update that tells the mode."""
-        return Out(render.mode_update(self.session, self.state, self.held))
+        return Outgoing(sessions.mode_update(self.session, self.state, self.held))
 
     @cached_property
-    def options(self) -> Out:
+    def option_update(self) -> Outgoing:
         """The update that tells the mode as an option."""
-        return Out(render.option_update(self.session, self.policy, self.state, self.held))
+        return Outgoing(sessions.option_update(self.session, self.policy, self.state, self.held))
 
 
 @dataclass(frozen=True, slots=True)
 class Perspective:
-    """News as one connection may see them, now."""
+    """A snapshot as one client may see it, now."""
 
-    news: Snapshot
+    snapshot: Snapshot
     peer: Peer
     level: Level
     now_ms: int
-    asks: bool = True
+    can_ask: bool = True
     """Whether its person can be asked now."""
 
     @property
     def session(self) -> SessionId:
         """The session."""
-        return self.news.session
+        return self.snapshot.session
 
     @property
     def state(self) -> State:
         """Its state."""
-        return self.news.state
+        return self.snapshot.state
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,49 +125,51 @@ class LastShown:
     """It was told what can be typed as a prompt."""
 
 
-def begin(view: Perspective) -> LastShown:
+NOTHING = LastShown((-1, -1), Seq(-1), {})
+
+
+def begin(now: Perspective) -> LastShown:
     """Return what an answer to new, load or resume shows; questions come after it, by `catch_up`."""
-    state = view.state
-    return LastShown(view.news.age, state.mode_seq, view.news.modes, view.news.held)
+    snapshot = now.snapshot
+    return LastShown(snapshot.age, now.state.mode_seq, snapshot.modes, snapshot.held)
 
 
 def catch_up(
-    shown: LastShown, view: Perspective, new_rpc: Callable[[], str]
-) -> tuple[LastShown, list[Out]]:
-    """Return what is to be sent, and what the connection has been shown then.
+    before: LastShown, now: Perspective, new_id: Callable[[], str]
+) -> tuple[LastShown, list[Outgoing]]:
+    """Return what the client has been shown then, and what is to be sent for it.
 
-    A state that is older than what was shown changes nothing. `new_rpc` gives ids that are never given twice.
+    A state that is older than what was shown changes nothing. `new_id` gives ids that are never given twice.
     """
-    if view.news.age < shown.age:
-        return shown, []
-    out = [] if shown.commands else [Out(render.commands(view.session))]
-    out += _mode(shown, view)
-    asked, about = _questions(shown, view, new_rpc)
-    return replace(begin(view), asked=asked, commands=True), out + about
+    if now.snapshot.age < before.age:
+        return before, []
+    out = [] if before.commands else [Outgoing(sessions.commands(now.session))]
+    out += _mode(before, now.snapshot, options=now.peer.options)
+    asked, about = _questions(before, now, new_id)
+    return replace(begin(now), asked=asked, commands=True), out + about
 
 
-def _mode(shown: LastShown, view: Perspective) -> list[Out]:
-    news = view.news
-    same = news.modes == shown.modes and news.held.by == shown.held.by
-    if same and news.state.mode_seq == shown.mode_seq:
+def _mode(before: LastShown, now: Snapshot, *, options: bool) -> list[Outgoing]:
+    same = now.modes == before.modes and now.held.by == before.held.by
+    if same and now.state.mode_seq == before.mode_seq:
         return []
-    return [news.mode, news.options] if view.peer.options else [news.mode]
+    return [now.mode_update, now.option_update] if options else [now.mode_update]
 
 
 def _questions(
-    shown: LastShown, view: Perspective, new_rpc: Callable[[], str]
-) -> tuple[dict[str, Asked], list[Out]]:
-    is_open = {name: one for name, one in view.state.approvals.items() if _open(one, view.now_ms)}
-    out: list[Out] = []
+    before: LastShown, now: Perspective, new_id: Callable[[], str]
+) -> tuple[dict[str, Asked], list[Outgoing]]:
+    is_open = {name: one for name, one in now.state.approvals.items() if _open(one, now.now_ms)}
+    out: list[Outgoing] = []
     asked: dict[str, Asked] = {}
-    for name, before in shown.asked.items():
+    for name, known in before.asked.items():
         if name in is_open:
-            asked[name] = replace(before, expires=is_open[name].ends)
+            asked[name] = replace(known, expires=is_open[name].ends)
         else:
-            out += _over(name, before, view)
+            out += _over(name, known, now)
     for name, one in is_open.items():
-        if name not in asked and view.asks:
-            asked[name], about = _ask(one, view, new_rpc)
+        if name not in asked and now.can_ask:
+            asked[name], about = _ask(one, now, new_id)
             out += about
     return asked, out
 
@@ -166,34 +179,32 @@ def _open(approval: Approval, now_ms: int) -> bool:
 
 
 def _ask(
-    approval: Approval, view: Perspective, new_rpc: Callable[[], str]
-) -> tuple[Asked, list[Out]]:
-    call = render.tool_call(approval)
-    out = [Out(render.pending(view.session, call))]
-    may = offered(approval.asked, view.level, one_way=view.peer.one_way)
+    approval: Approval, now: Perspective, new_id: Callable[[], str]
+) -> tuple[Asked, list[Outgoing]]:
+    call = questions.tool_call(approval)
+    out = [Outgoing(questions.pending(now.session, call))]
+    may = offered(approval.asked, now.level, one_way=now.peer.one_way)
     if not may:
         return Asked(None, (), approval.ends), out
-    if view.peer.title_only:
-        text = render.question(approval, may, one_way=view.peer.one_way)
-        out.append(Out(render.said(view.session, text)))
-    rpc = new_rpc()
-    request = render.permission(rpc, view.session, call, render.choices(may))
-    out.append(Out(request, asks=approval.asked.id))
+    if now.peer.title_only:
+        text = questions.as_text(approval, may, one_way=now.peer.one_way)
+        out.append(Outgoing(sessions.said(now.session, text)))
+    rpc = new_id()
+    request = questions.permission(rpc, now.session, call, questions.choices(may))
+    out.append(Outgoing(request, question=approval.asked.id))
     return Asked(rpc, tuple(one.id for one in may), approval.ends), out
 
 
-def _over(name: str, before: Asked, view: Perspective) -> list[Out]:
-    ended = view.state.approvals.get(name)
+def _over(name: str, before: Asked, now: Perspective) -> list[Outgoing]:
+    ended = now.state.approvals.get(name)
     well = ended is not None and ended.approved
-    out = [Out(render.withdrawn(before.rpc))] if before.rpc is not None else []
-    return [
-        *out,
-        Out(render.settled(view.session, name, well=well, how=render.ending(ended))),
-    ]
+    out = [Outgoing(questions.withdrawn(before.rpc))] if before.rpc is not None else []
+    settled = questions.settled(now.session, name, well=well, how=questions.ending(ended))
+    return [*out, Outgoing(settled)]
 
 
 def replied(shown: LastShown, name: str) -> LastShown:
-    """Note that the client has answered, so that it is neither asked again nor told to forget it."""
+    """Note that the client has answered: it is neither asked again nor told to forget the question."""
     before = shown.asked.get(name)
     if before is None:
         return shown
@@ -201,5 +212,5 @@ def replied(shown: LastShown, name: str) -> LastShown:
 
 
 def forget(shown: LastShown, *names: str) -> LastShown:
-    """Forget that questions were asked, so that they are asked again."""
+    """Forget that questions were asked: they are then asked again."""
     return replace(shown, asked={one: a for one, a in shown.asked.items() if one not in names})

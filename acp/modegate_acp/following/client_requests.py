@@ -1,4 +1,4 @@
-"""Requests of ours that wait for the client's answer, and dialogs that are put to its person alone."""
+"""Our requests to the client that wait for its answer, and dialogs that are put to its person alone."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from collections.abc import Callable
 from modegate.core.ids import SessionId
 from modegate_acp.following.permissions import Abstained, Chosen, outcome
 from modegate_acp.messages.jsonrpc import Message, Reply
-from modegate_acp.render import sessions as render
+from modegate_acp.render import questions as render
 
 logger = logging.getLogger(__name__)
 
 
-class Replies:
+class ClientRequests:
     """One connection's; answers are matched by id, and an id is never used twice."""
 
     def __init__(
-        self, send: Callable[[SessionId, Message], None], new_id: Callable[[], str]
+        self, send: Callable[[SessionId, Message], None], unique: Callable[[], str]
     ) -> None:
         """Wait for nothing yet."""
         self._send = send
-        self._new_id = new_id
+        self._unique = unique
         self._waiting: dict[str, Callable[[Reply], None]] = {}
         self._dialogs: dict[SessionId, set[asyncio.Future[Reply]]] = {}
 
-    def new_rpc(self) -> str:
+    def new_id(self) -> str:
         """Return the id of a new request."""
-        return f"mg-perm-{self._new_id()}"
+        return f"mg-perm-{self._unique()}"
 
     def expect(self, rpc: str, heard: Callable[[Reply], None]) -> None:
         """Have the answer to a request heard, once."""
         self._waiting[rpc] = heard
 
     def forget(self, rpc: str) -> bool:
-        """Hear no answer to a request any more; tell whether one was still waited for."""
+        """Hear no answer to a request any more; return whether one was still waited for."""
         return self._waiting.pop(rpc, None) is not None
 
-    def hear(self, reply: Reply) -> None:
+    def receive(self, reply: Reply) -> None:
         """Take an answer; one that is late, or to a request of another connection, changes nothing."""
         heard = self._waiting.pop(reply.id, None) if isinstance(reply.id, str) else None
         if heard is None:
@@ -50,7 +50,7 @@ class Replies:
         self, session: SessionId, call: Message, options: list[Message]
     ) -> Chosen | Abstained:
         """Ask the person at this client and nobody else; cancelled, it takes the question back."""
-        rpc = self.new_rpc()
+        rpc = self.new_id()
         heard: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self.expect(rpc, lambda reply: None if heard.done() else heard.set_result(reply))
         self._dialogs.setdefault(session, set()).add(heard)
@@ -71,7 +71,7 @@ class Replies:
             self._send(session, render.settled(session, call["toolCallId"], well=yes, how=how))
         return chosen
 
-    def outdate(self, session: SessionId) -> None:
+    def cancel_dialogs(self, session: SessionId) -> None:
         """End a session's dialogs: what they ask about is no longer so."""
         for heard in self._dialogs.pop(session, ()):
             heard.cancel()

@@ -1,4 +1,4 @@
-"""Prompts of one connection that wait until what is open has been put to its person and is over."""
+"""The prompts of one connection that wait until their person has been asked what is open."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from modegate.core.ids import SessionId
 
 
-class Prompts:
+class RunningPrompts:
     """Which sessions have one; all on the event loop."""
 
     def __init__(self) -> None:
@@ -21,19 +21,19 @@ class Prompts:
         return session in self._waiting
 
     @contextmanager
-    def one(self, session: SessionId) -> Iterator[asyncio.Event]:
-        """Have one run; its event is set whenever something of the session's questions has changed."""
-        moved = asyncio.Event()
+    def running(self, session: SessionId) -> Iterator[asyncio.Event]:
+        """Have one run. Its event is set whenever something of the session's questions has changed."""
+        wake = asyncio.Event()
         waiting = self._waiting.setdefault(session, set())
-        waiting.add(moved)
+        waiting.add(wake)
         try:
-            yield moved
+            yield wake
         finally:
-            waiting.discard(moved)
+            waiting.discard(wake)
             if not waiting:
                 del self._waiting[session]
 
-    def moved(self, session: SessionId) -> None:
+    def wake(self, session: SessionId) -> None:
         """Have a session's prompts look again whether they still wait for something."""
-        for moved in self._waiting.get(session, ()):
-            moved.set()
+        for wake in self._waiting.get(session, ()):
+            wake.set()

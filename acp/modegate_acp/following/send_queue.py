@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from modegate.core.ids import SessionId
-from modegate_acp.following.catch_up import Out
+from modegate_acp.following.catch_up import Outgoing
 
 MAX_WAITING = 1_024
 """Messages that wait for a client that reads nothing; then its connection is closed and it attaches anew."""
@@ -22,9 +22,9 @@ MAX_WAITING = 1_024
 class StreamQueue:
     """One stream's messages."""
 
-    queue: deque[tuple[SessionId | None, Out]] = field(default_factory=deque)
+    queue: deque[tuple[SessionId | None, Outgoing]] = field(default_factory=deque)
     stale: dict[SessionId, None] = field(default_factory=dict)
-    """Sessions of which there is news."""
+    """Sessions of which something is to be told."""
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     reader: object = None
     """Who takes the messages now; an earlier reader gets none any more."""
@@ -32,15 +32,15 @@ class StreamQueue:
     """Somebody has taken messages, of which some may be lost."""
 
 
-class Outbox:
-    """All lanes of one connection: the connection's own, and one for each session if they are split."""
+class SendQueue:
+    """The streams of one connection: its own, and one for each session if they are split."""
 
     def __init__(self, refresh: Callable[[SessionId], None], *, split: bool) -> None:
-        """Call `refresh` to have a session's news put, when there is room for them."""
+        """Call `refresh` to have what is new of a session put, when there is room for it."""
         self.main = StreamQueue()
         self._refresh = refresh
         self._split = split
-        self._lanes: dict[SessionId, StreamQueue] = {}
+        self._streams: dict[SessionId, StreamQueue] = {}
         self._waiting = 0
         self.ended = asyncio.Event()
         self.overflowed = False
@@ -51,63 +51,65 @@ class Outbox:
         return self.ended.is_set()
 
     def open(self, session: SessionId) -> StreamQueue:
-        """Give a session a lane of its own, if lanes are split."""
-        return self._lanes.setdefault(session, StreamQueue()) if self._split else self.main
+        """Give a session a stream of its own, if streams are split."""
+        return self._streams.setdefault(session, StreamQueue()) if self._split else self.main
 
     def release(self, session: SessionId) -> None:
-        """Give up a session's lane unless somebody reads it; what waits in it goes the common way."""
-        lane = self._lanes.get(session)
-        if lane is not None and lane.reader is None:
-            del self._lanes[session]
-            self.main.queue.extend(lane.queue)
-            self.main.stale.update(lane.stale)
+        """Give up a session's stream unless somebody reads it; what waits in it goes the common way."""
+        stream = self._streams.get(session)
+        if stream is not None and stream.reader is None:
+            del self._streams[session]
+            self.main.queue.extend(stream.queue)
+            self.main.stale.update(stream.stale)
             self.main.wake.set()
 
-    def lane(self, session: SessionId | None) -> StreamQueue:
-        """Return the lane on which a message about this session goes."""
-        return self.main if session is None else self._lanes.get(session, self.main)
+    def stream(self, session: SessionId | None) -> StreamQueue:
+        """Return the stream on which a message about this session goes."""
+        return self.main if session is None else self._streams.get(session, self.main)
 
-    def put(self, session: SessionId | None, out: Out) -> None:
-        """Let a message wait for its turn; one too many closes the outbox."""
+    def put(self, session: SessionId | None, out: Outgoing) -> None:
+        """Let a message wait for its turn; one too many closes the queue."""
         if self.closed:
             return
         if self._waiting >= MAX_WAITING:
             self.overflowed = True
             self.close()
             return
-        lane = self.lane(session)
-        lane.queue.append((session, out))
+        stream = self.stream(session)
+        stream.queue.append((session, out))
         self._waiting += 1
-        lane.wake.set()
+        stream.wake.set()
 
     def mark(self, session: SessionId) -> None:
-        """Note that there is news of a session."""
-        lane = self.lane(session)
-        lane.stale[session] = None
-        lane.wake.set()
+        """Note that there is something to tell of a session."""
+        stream = self.stream(session)
+        stream.stale[session] = None
+        stream.wake.set()
 
-    def hold(self, lane: StreamQueue, reader: object) -> bool:
-        """Let a reader have a lane's messages from now on; tell whether another one had some before."""
-        lane.reader = reader
-        lane.wake.set()
-        before, lane.was_read = lane.was_read, True
+    def hold(self, stream: StreamQueue, reader: object) -> bool:
+        """Let a reader have a stream's messages from now on; return whether another one had some before."""
+        stream.reader = reader
+        stream.wake.set()
+        before, stream.was_read = stream.was_read, True
         return before
 
-    async def take(self, lane: StreamQueue, reader: object) -> tuple[SessionId | None, Out] | None:
-        """Return the next message; None when the outbox is closed or another reader has taken over."""
-        while not self.closed and lane.reader is reader:
-            if lane.queue:
+    async def take(
+        self, stream: StreamQueue, reader: object
+    ) -> tuple[SessionId | None, Outgoing] | None:
+        """Return the next message; None when the queue is closed or another reader has taken over."""
+        while not self.closed and stream.reader is reader:
+            if stream.queue:
                 self._waiting -= 1
-                return lane.queue.popleft()
-            if lane.stale:
-                self._refresh(lane.stale.popitem()[0])
+                return stream.queue.popleft()
+            if stream.stale:
+                self._refresh(stream.stale.popitem()[0])
                 continue
-            lane.wake.clear()
-            await lane.wake.wait()
+            stream.wake.clear()
+            await stream.wake.wait()
         return None
 
     def close(self) -> None:
         """Send nothing more."""
         self.ended.set()
-        for lane in (self.main, *self._lanes.values()):
-            lane.wake.set()
+        for stream in (self.main, *self._streams.values()):
+            stream.wake.set()

@@ -9,16 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Set
-from typing import Any
+from typing import Any, Protocol
 
 from modegate.core.errors import LogUnavailable, ModegateError
-from modegate.core.ids import SessionKey
+from modegate.core.ids import SessionId, SessionKey
+from modegate.core.log.fold import State
 from modegate.core.log.parents import ALONE, Held
 from modegate.server.extension import Services
 from modegate.server.log.feed import FeedFollower
 from modegate.server.proxy.sessions import held_by
 from modegate_acp.following.catch_up import Snapshot
-from modegate_acp.following.followed_sessions import Following
 
 logger = logging.getLogger(__name__)
 
@@ -26,30 +26,46 @@ TICK_S = 1.0
 """How often the connections are asked what else is due."""
 
 
-class Fanout:
+class Follower(Protocol):
+    """Who is told what the log brings."""
+
+    def offer(self, snapshot: Snapshot) -> None:
+        """Take the newest of a session, to be told when there is room."""
+        ...
+
+    def expired(self, now_ms: int) -> list[SessionId]:
+        """Return the sessions in which a question that was asked has expired."""
+        ...
+
+    def may_answer(self, session: SessionId, name: str) -> bool:
+        """Return whether its person can still answer a question, or is about to be asked."""
+        ...
+
+
+class SessionFeed:
     """The followers of this process, and the tasks that run for them."""
 
-    def __init__(self, shared: Services, on_tick: Callable[[], None]) -> None:
+    def __init__(self, services: Services, on_tick: Callable[[], None]) -> None:
         """Follow nothing yet; `on_tick` is called about once a second while `run` runs."""
-        self._shared = shared
+        self._services = services
         self._on_tick = on_tick
-        self._followers: dict[SessionKey, set[Following]] = {}
+        self._followers: dict[SessionKey, set[Follower]] = {}
         self._someone = asyncio.Event()
         self._stopped = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._changes = FeedFollower(shared.log)
+        self._changes = FeedFollower(services.log)
         self._children: dict[SessionKey, set[SessionKey]] = {}
         self._parents: dict[SessionKey, set[SessionKey]] = {}
         self._missed: set[SessionKey] = set()
-        """Sessions whose news could not be read."""
+        """Sessions whose newest state could not be read."""
 
-    def attach(self, key: SessionKey, follower: Following) -> None:
+    def attach(self, key: SessionKey, follower: Follower) -> None:
         """Offer the follower what the log brings about a session, from now on."""
         self._followers.setdefault(key, set()).add(follower)
         self._someone.set()
 
-    def detach(self, key: SessionKey, follower: Following) -> None:
+    def detach(self, key: SessionKey, follower: Follower) -> None:
         """Offer it no more."""
         followers = self._followers.get(key)
         if followers is not None:
@@ -58,7 +74,7 @@ class Fanout:
                 del self._followers[key]
                 self._note(key, ALONE)
 
-    def followers(self, key: SessionKey) -> frozenset[Following]:
+    def followers(self, key: SessionKey) -> frozenset[Follower]:
         """Return the session's followers."""
         return frozenset(self._followers.get(key, ()))
 
@@ -66,13 +82,13 @@ class Fanout:
         """Run something to its end; its failure is logged and ends nothing else."""
         if self._group is None:
             work.close()
-            raise RuntimeError("the fan-out does not run")
+            raise RuntimeError("the feed does not run")
         task = self._group.create_task(_logged(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def missed(self, key: SessionKey) -> None:
+    def retry(self, key: SessionKey) -> None:
         """Show a session anew, as soon as its state can be read."""
         self._missed.add(key)
 
@@ -104,7 +120,7 @@ class Fanout:
         while True:
             await self._idle()
             try:
-                await self._show(await self._news())
+                await self._show(await self._changed())
             except LogUnavailable as error:
                 await self._changes.pause(error, "clients of /acp are told nothing new")
 
@@ -115,12 +131,12 @@ class Fanout:
             self._changes.restart()
             await self._someone.wait()
 
-    async def _news(self) -> Set[SessionKey]:
+    async def _changed(self) -> Set[SessionKey]:
         changed = await anext(self._changes)
         return set(self._followers) if changed.every else changed.keys | self._expired()
 
     def _expired(self) -> set[SessionKey]:
-        now = self._shared.clock.now_ms()
+        now = self._services.clock.now_ms()
         return {
             key
             for key, followers in self._followers.items()
@@ -132,21 +148,19 @@ class Fanout:
         self._missed |= keys | {child for key in keys for child in self._children.get(key, ())}
         for key in sorted(self._missed & self._followers.keys(), key=str):
             try:
-                state = await self._shared.folds.state(key)
-                held = await held_by(self._shared.folds, key, state)
+                snapshot = await read_snapshot(self._services, key)
             except LogUnavailable:
                 raise
             except ModegateError as error:
                 logger.warning("session %s cannot be shown: %s", key, error)
             else:
-                self._note(key, held)
-                news = Snapshot(key.session, state, self._shared.policies.current, held)
+                self._note(key, snapshot.held)
                 for follower in self.followers(key):
-                    follower.offer(news)
+                    follower.offer(snapshot)
             self._missed.discard(key)
         self._missed &= self._followers.keys()
 
-    def follows(self, key: SessionKey, held: Held) -> None:
+    def follow_parents(self, key: SessionKey, held: Held) -> None:
         """Offer a session's state also when one of its parents changes."""
         self._note(key, held)
         if held.parents:
@@ -163,6 +177,17 @@ class Fanout:
             self._parents[child] = parents
         for parent in parents:
             self._children.setdefault(parent, set()).add(child)
+
+
+async def snapshot_of(services: Services, key: SessionKey, state: State) -> Snapshot:
+    """Return a state as it is told, with whose mode holds the session too."""
+    held = await held_by(services.folds, key, state)
+    return Snapshot(key.session, state, services.policies.current, held)
+
+
+async def read_snapshot(services: Services, key: SessionKey) -> Snapshot:
+    """Return a session's newest state as it is told."""
+    return await snapshot_of(services, key, await services.folds.state(key))
 
 
 async def _logged(work: Coroutine[Any, Any, None]) -> None:

@@ -1,6 +1,6 @@
 """What people type at this endpoint: `/mode`, `/status`, `/sessions`, `/help`. Pure.
 
-The endpoint holds modes; prompts are for the agent. Whatever else is typed is told so.
+The endpoint holds modes; prompts are for the agent. A person who types anything else is told so.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HELP = f"""{ABOUT}
 
 
 @dataclass(frozen=True, slots=True)
-class Typed:
+class SlashCommand:
     """A command: its name without the slash, and what follows it."""
 
     name: str
@@ -40,11 +40,11 @@ class Typed:
         return self.name == "mode" and bool(self.rest)
 
 
-def typed(text: str) -> Typed | None:
+def read_slash_command(text: str) -> SlashCommand | None:
     """Read a command; None for any other text."""
     first, _, rest = text.strip().partition(" ")
     known = {"/mode", "/status", "/sessions", "/help"}
-    return Typed(first[1:], rest.strip()) if first in known else None
+    return SlashCommand(first[1:], rest.strip()) if first in known else None
 
 
 def mode_text(policy: Policy, state: State, held: Held) -> str:

@@ -75,13 +75,13 @@ class Streamable:
         connection = self._connections.connect(caller, split=True)
         if isinstance(connection, Response):
             return connection
-        lane = connection.outbox.main
-        lane.reader = self
+        stream = connection.send_queue.main
+        stream.reader = self
         await connection.receive(message)
-        taken = await connection.outbox.take(lane, self)
-        lane.reader = None
+        taken = await connection.send_queue.take(stream, self)
+        stream.reader = None
         answer = taken[1].message if taken else {}
-        if connection.peer is None:
+        if not connection.initialized:
             self._connections.drop(connection)
             return JSONResponse(answer)
         return JSONResponse(answer, headers={CONNECTION_ID: connection.id})
@@ -119,19 +119,19 @@ class Streamable:
     async def _stream(self, connection: Connection, session: SessionId | None, asgi: Asgi) -> None:
         _, receive, send = asgi
         reader = object()
-        lane = connection.open_stream(session, reader)
+        stream = connection.open_stream(session, reader)
         self._connections.busy(connection)
         connection.streams += 1
         try:
-            await first_of(_until_gone(receive), _events(connection, lane, reader, send))
+            await first_of(_until_gone(receive), _events(connection, stream, reader, send))
         finally:
             connection.close_stream(session, reader)
             connection.streams -= 1
-            if not connection.streams and not connection.outbox.closed:
+            if not connection.streams and not connection.send_queue.closed:
                 self._connections.idle(connection)
 
 
-async def _events(connection: Connection, lane: StreamQueue, reader: object, send: Send) -> None:
+async def _events(connection: Connection, stream: StreamQueue, reader: object, send: Send) -> None:
     head = {"content-type": "text/event-stream", **SSE_HEADERS}
     headers = [(name.encode(), value.encode()) for name, value in head.items()]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -139,7 +139,7 @@ async def _events(connection: Connection, lane: StreamQueue, reader: object, sen
     while True:
         try:
             async with asyncio.timeout(KEEPALIVE_S):
-                taken = await connection.outbox.take(lane, reader)
+                taken = await connection.send_queue.take(stream, reader)
         except TimeoutError:
             await _send(send, STILL_HERE)
             continue
@@ -147,7 +147,7 @@ async def _events(connection: Connection, lane: StreamQueue, reader: object, sen
             break
         session, out = taken
         await _send(send, b"data: %b\n\n" % out.text.encode())
-        connection.following.sent(session, out)
+        connection.questions.sent(session, out)
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

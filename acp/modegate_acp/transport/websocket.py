@@ -36,9 +36,9 @@ async def serve(connections: Connections, caller: Caller, asgi: Asgi) -> None:
         await first_of(
             _read(connections, connection, asgi),
             _write(connection, asgi),
-            connection.outbox.ended.wait(),
+            connection.send_queue.ended.wait(),
         )
-        if connection.outbox.closed:
+        if connection.send_queue.closed:
             code = connection.close_code
             with suppress(OSError, TimeoutError):
                 async with asyncio.timeout(CLOSE_S):
@@ -63,13 +63,13 @@ async def _read(connections: Connections, connection: Connection, asgi: Asgi) ->
             connection.refuse(error)
         else:
             await connection.receive(message)
-            if connection.peer is not None:
+            if connection.initialized:
                 connections.busy(connection)
 
 
 async def _write(connection: Connection, asgi: Asgi) -> None:
-    send, outbox = asgi[2], connection.outbox
-    while (taken := await outbox.take(outbox.main, connection)) is not None:
+    send, queue = asgi[2], connection.send_queue
+    while (taken := await queue.take(queue.main, connection)) is not None:
         session, out = taken
         await send({"type": "websocket.send", "text": out.text})
-        connection.following.sent(session, out)
+        connection.questions.sent(session, out)

@@ -24,7 +24,7 @@ from modegate.core.log.fold import State
 from modegate.core.policy.model import Level, Mode, Policy
 from modegate_acp.following.catch_up import (
     LastShown,
-    Out,
+    Outgoing,
     Perspective,
     Snapshot,
     begin,
@@ -67,7 +67,7 @@ def rpcs(first: int = 1) -> Generator[str, None, None]:
     return (f"r{number}" for number in itertools.count(first))
 
 
-def sent(out: list[Out]) -> list[Json]:
+def sent(out: list[Outgoing]) -> list[Json]:
     return [one.message for one in out]
 
 
@@ -79,7 +79,7 @@ def test_first_comes_what_can_be_typed_then_what_is_open() -> None:
         "tool_call",
         "session/request_permission",
     ]
-    assert [one.asks for one in out] == [None, None, "q"]
+    assert [one.question for one in out] == [None, None, "q"]
     assert catch_up(now, view(seen), rpcs(5).__next__) == (now, [])
 
 
@@ -128,7 +128,7 @@ def test_whoever_may_only_look_is_shown_and_not_asked() -> None:
         shown(state(2, "plan", 2)), view(seen, level=Level.OBSERVE), rpcs().__next__
     )
     assert kinds(sent(out)) == ["tool_call"]
-    assert [one.asks for one in out] == [None]
+    assert [one.question for one in out] == [None]
     _, out = catch_up(now, view(state(4, "plan", 2)), rpcs().__next__)
     assert kinds(sent(out)) == ["tool_call_update"]
 

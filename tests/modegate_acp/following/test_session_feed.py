@@ -17,8 +17,7 @@ from modegate.core.policy.model import Policy
 from modegate.server.extension import Services
 from modegate.server.log.protocol import Change, Changes
 from modegate_acp.following.catch_up import Snapshot
-from modegate_acp.following.followed_sessions import Following
-from modegate_acp.following.session_feed import Fanout
+from modegate_acp.following.session_feed import SessionFeed
 
 A, B = SessionKey(LOCAL, SessionId("a")), SessionKey(LOCAL, SessionId("b"))
 
@@ -65,11 +64,14 @@ class Follower:
         self.offered: asyncio.Queue[Snapshot] = asyncio.Queue()
         self.has_expired = expired
 
-    def offer(self, news: Snapshot) -> None:
-        self.offered.put_nowait(news)
+    def offer(self, snapshot: Snapshot) -> None:
+        self.offered.put_nowait(snapshot)
 
-    def expired(self, _now: int) -> list[SessionId]:
+    def expired(self, now_ms: int) -> list[SessionId]:
         return [SessionId("a")] if self.has_expired else []
+
+    def may_answer(self, session: SessionId, name: str) -> bool:
+        return False
 
     async def next(self) -> SessionId:
         return (await self.offered.get()).session
@@ -77,7 +79,7 @@ class Follower:
 
 @dataclass
 class Outside:
-    """All that a fan-out is given, and the fan-out."""
+    """All that a feed is given, and the feed."""
 
     log: Log = field(default_factory=Log)
     folds: Folds = field(default_factory=Folds)
@@ -92,9 +94,9 @@ class Outside:
         return Policy("p", {})
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[Fanout]:
+    async def running(self) -> AsyncIterator[SessionFeed]:
         self.policies = self.clock = self
-        feed = Fanout(cast(Services, self), lambda: None)
+        feed = SessionFeed(cast(Services, self), lambda: None)
         async with asyncio.timeout(20), asyncio.TaskGroup() as group:
             running = group.create_task(feed.run())
             await asyncio.sleep(0)
@@ -103,9 +105,9 @@ class Outside:
             await running
 
 
-def follow(feed: Fanout, key: SessionKey, *, expired: bool = False) -> Follower:
+def follow(feed: SessionFeed, key: SessionKey, *, expired: bool = False) -> Follower:
     follower = Follower(expired)
-    feed.attach(key, cast(Following, follower))
+    feed.attach(key, follower)
     return follower
 
 
@@ -150,7 +152,7 @@ async def test_a_log_that_is_gone_is_asked_again(monkeypatch: pytest.MonkeyPatch
         outside.folds.states[A] = LogUnavailable("gone")
         outside.log.changed(A)
         outside.log.feed.put_nowait(LogUnavailable("still gone"))
-        while len(outside.folds.reads) < 2:  # noqa: ASYNC110 -- the fan-out runs meanwhile
+        while len(outside.folds.reads) < 2:  # noqa: ASYNC110 -- the feed runs meanwhile
             await asyncio.sleep(0)
         outside.folds.states[A] = State(Seq(2))
         outside.log.changed()
@@ -194,8 +196,8 @@ async def test_the_log_is_left_alone_while_nobody_is_there() -> None:
         assert outside.log.asked == []
         one = follow(feed, A)
         await one.next()
-        feed.detach(A, cast(Following, one))
-        feed.detach(A, cast(Following, one))
+        feed.detach(A, one)
+        feed.detach(A, one)
         outside.log.changed(A)
         for _ in range(10):
             await asyncio.sleep(0)

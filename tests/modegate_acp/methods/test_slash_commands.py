@@ -1,4 +1,4 @@
-"""What is typed, and what it is answered with."""
+"""What is read_slash_command, and what it is answered with."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from modegate.core.log.events import SessionOpen
 from modegate.core.log.fold import State
 from modegate.core.log.parents import ALONE
 from modegate.core.policy.model import Mode, Policy
-from modegate_acp.methods.slash_commands import Typed, mode_text, sessions_text, status_text, typed
+from modegate_acp.methods.slash_commands import (
+    SlashCommand,
+    mode_text,
+    read_slash_command,
+    sessions_text,
+    status_text,
+)
 
 PLAN = Mode(ModeId("plan"), "Plan", "Look.", "", ())
 POLICY = Policy("p", {PLAN.id: PLAN})
@@ -18,19 +24,19 @@ POLICY = Policy("p", {PLAN.id: PLAN})
 @pytest.mark.parametrize(
     ("text", "command"),
     [
-        ("/mode", Typed("mode")),
-        (" /mode  plan \n", Typed("mode", "plan")),
-        ("/status", Typed("status")),
-        ("/sessions", Typed("sessions")),
-        ("/help", Typed("help")),
+        ("/mode", SlashCommand("mode")),
+        (" /mode  plan \n", SlashCommand("mode", "plan")),
+        ("/status", SlashCommand("status")),
+        ("/sessions", SlashCommand("sessions")),
+        ("/help", SlashCommand("help")),
         ("/modes", None),
         ("set /mode plan", None),
         ("rename foo", None),
         ("", None),
     ],
 )
-def test_commands(text: str, command: Typed | None) -> None:
-    assert typed(text) == command
+def test_commands(text: str, command: SlashCommand | None) -> None:
+    assert read_slash_command(text) == command
 
 
 def test_modes_are_listed_with_the_one_in_force() -> None:

@@ -15,6 +15,7 @@ from modegate.core.policy.model import Mode, Policy
 from modegate.server.proxy.sessions import SessionSummary
 from modegate_acp.messages.clients import Peer, client_named
 from modegate_acp.messages.jsonrpc import write
+from modegate_acp.render import questions
 from modegate_acp.render import sessions as render
 
 MODES = (
@@ -64,8 +65,8 @@ def test_what_answers_carry(client: Peer, has: bool) -> None:
 
 def test_a_call_is_told_from_a_plan() -> None:
     place = (StepId("s"), Lane("l"), CallId("c"), ToolName("fetch"))
-    call = render.tool_call(Approval(ApprovalAsked("q", *place, "ask", '{"a":1}', (), 0)))
-    plan = render.tool_call(Approval(ApprovalAsked("q", *place, "exit", "# P", (), 0)))
+    call = questions.tool_call(Approval(ApprovalAsked("q", *place, "ask", '{"a":1}', (), 0)))
+    plan = questions.tool_call(Approval(ApprovalAsked("q", *place, "exit", "# P", (), 0)))
     assert (call["title"], call["kind"]) == ("Run fetch?", "other")
     assert call["rawInput"] == {"tool": "fetch"}
     assert call["content"][0]["content"]["text"] == '{"a":1}'
@@ -80,9 +81,9 @@ def test_a4_a_plan_is_sent_once(purpose: Literal["exit", "ask"]) -> None:
     """250 KB of plan were 1.26 MB, and clients that take 1 MiB were cut off again and again."""
     plan = "# Plan\n" + "x" * 250_000
     place = (StepId("s"), Lane("l"), CallId("c"), ToolName("exit_plan_mode"))
-    call = render.tool_call(Approval(ApprovalAsked("q", *place, purpose, plan, (), 0)))
-    asked = render.permission("r", SessionId("s"), call, [])
-    for message in (asked, render.pending(SessionId("s"), call)):
+    call = questions.tool_call(Approval(ApprovalAsked("q", *place, purpose, plan, (), 0)))
+    asked = questions.permission("r", SessionId("s"), call, [])
+    for message in (asked, questions.pending(SessionId("s"), call)):
         text = write(message)
         assert text.count("x" * 1_000) == 250
         assert len(text) < len(plan) + 2_000
@@ -127,7 +128,7 @@ def test_a2_what_a_model_wrote_is_quoted_and_steers_nothing() -> None:
     plan = "# Plan\x1b[2J\n\nYes is: Reject\r\n\tstep\u202e"
     options = (Option("approve", "Approve", "approve"), Option("reject", "Reject", "reject"))
     approval = Approval(ApprovalAsked("q", *place, "exit", plan, options, 0))
-    assert render.question(approval, options, one_way=True).strip().splitlines() == [
+    assert questions.as_text(approval, options, one_way=True).strip().splitlines() == [
         "Plan: ready to leave the mode?",
         "",
         "> # Plan\\x1b[2J",
