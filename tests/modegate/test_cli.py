@@ -21,7 +21,7 @@ from click.testing import CliRunner, Result
 
 from modegate import __version__
 from modegate.cli import main
-from modegate.cli.text import event_line, table
+from modegate.cli.formatting import event_line, table
 from support.running import TOKEN, Process, process
 
 GOOD = """

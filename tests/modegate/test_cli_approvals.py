@@ -24,7 +24,14 @@ from click.testing import CliRunner, Result
 
 from modegate.cli import main
 from modegate.cli.approvals import pick
-from modegate.cli.plan import BAR, FIRST_LINES, beginning, first_words, question_head, whole
+from modegate.cli.question_text import (
+    BAR,
+    FIRST_LINES,
+    beginning,
+    first_words,
+    question_head,
+    whole,
+)
 from support.playbook import request
 from support.running import TOKEN, Running, policies_file, process
 

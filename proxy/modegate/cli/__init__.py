@@ -28,8 +28,8 @@ def main() -> None:
     \b
     modegate serve                     start the proxy
     modegate mode my-session plan      hold a session in plan mode
-    modegate watch                     be shown its model's plans, and answer them
-    modegate log my-session --follow   follow what its model asks for
+    modegate watch                     read its model's plans, and answer them
+    modegate log my-session --follow   see what its model asks for, as it comes
     """
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from modegate.cli.client import find_token, with_proxy_options
+from modegate.cli.control_client import find_token, with_proxy_options
 
 
 @click.command(short_help="Speak ACP on stdin and stdout, for editors.")
@@ -14,8 +14,8 @@ from modegate.cli.client import find_token, with_proxy_options
 def acp(url: str, state_dir: Path | None, tenant: str) -> None:
     """Speak ACP on stdin and stdout: set modes and approve plans from an editor.
 
-    An editor starts this as if it were an agent. It talks to a running proxy's /acp, until the editor closes
-    its end; what goes wrong is told to the editor, and on stderr.
+    An editor starts this command as if it were an agent. The command talks to a running proxy's /acp until
+    the editor closes its end. What goes wrong is told to the editor, and on stderr.
 
     \b
     Example: acpx --agent "modegate acp" sessions

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import click
 
-from modegate.cli.client import ControlClient, with_client
+from modegate.cli.control_client import ControlClient, with_client
 
 APPROVALS = "/approvals"
 
@@ -19,15 +19,15 @@ APPROVALS = "/approvals"
 @with_client
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def approvals(client: ControlClient, approval: str | None, as_json: bool) -> None:
-    """List what waits for a person, the oldest first; with ID, print that plan or call whole.
+    """List what waits for a person, the oldest first. With an ID, print that plan or call whole.
 
-    The beginning of an ID will do if no other one begins so.
+    Instead of a whole ID you can give its beginning, if no other ID begins so.
 
     \b
     Examples: modegate approvals
               modegate approvals mg-perm-5f3a | less
     """
-    from modegate.cli.plan import question_head, whole
+    from modegate.cli.question_text import question_head, whole
 
     found = open_ones(client)
     if approval is not None:
@@ -44,8 +44,8 @@ def approvals(client: ControlClient, approval: str | None, as_json: bool) -> Non
 
 
 def _table(found: list[dict[str, Any]]) -> str:
-    from modegate.cli.plan import first_words
-    from modegate.cli.text import table, when
+    from modegate.cli.formatting import table, when
+    from modegate.cli.question_text import first_words
 
     cells = [
         [one["id"], one["session"], one["status"], when(one["askedAt"]), first_words(one)]
@@ -57,15 +57,15 @@ def _table(found: list[dict[str, Any]]) -> str:
 @click.command(short_help="Approve a plan, or allow a call once.")
 @click.argument("approval", metavar="ID")
 @with_client
-@click.option("--option", help="Which of the options, if there is more than one way to approve.")
-@click.option("--comment", default="", help="What the model is told with it.")
+@click.option("--option", help="Which way to approve, if there is more than one.")
+@click.option("--comment", default="", help="What the model is told with the approval.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def approve(
     client: ControlClient, approval: str, option: str | None, comment: str, as_json: bool
 ) -> None:
-    """Approve a plan, or allow a call once; the model is told your comment, if it still waits.
+    """Approve a plan, or allow a call once. If the model still waits, it is told your comment.
 
-    The beginning of an ID will do if no other one begins so.
+    Instead of a whole ID you can give its beginning, if no other ID begins so.
 
     \b
     Examples: modegate approve mg-perm-5f3a
@@ -82,7 +82,7 @@ def approve(
 @click.option("--reason", default="", help="What the model is told.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def reject(client: ControlClient, approval: str, reason: str, as_json: bool) -> None:
-    """Reject a plan or a call; the model is told the reason and may try again, if it still waits.
+    """Reject a plan or a call. If the model still waits, it is told the reason and may try again.
 
     \b
     Example: modegate reject mg-perm-5f3a --reason "keep the old API"
@@ -104,7 +104,7 @@ def _meant(client: ControlClient, begins: str) -> dict[str, Any]:
     Raises:
         click.ClickException: there is none; says how it was settled, if it is one of the last.
     """
-    from modegate.cli.desk import how
+    from modegate.cli.question_queue import how
     from modegate.server.printable import printable
 
     one = pick(open_ones(client), begins)

@@ -1,4 +1,4 @@
-"""`modegate check`: read a policies file as the proxy would, and tell all that is wrong with it."""
+"""`modegate check`: read a policies file as the proxy would, and print all that is wrong with it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 @click.argument("file", type=click.Path(path_type=Path), envvar="MODEGATE_POLICIES", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def check(file: Path | None, as_json: bool) -> None:
-    """Check a policies file; without FILE the one that `serve` would take.
+    """Check a policies file; without FILE, the one that `serve` would take.
 
-    Exits 0 if it can be used, 1 with every problem and its line if not.
+    If it can be used, the exit code is 0. If not, it is 1, and every problem is printed with its line.
 
     \b
     Example: modegate check policies.yaml

@@ -16,13 +16,15 @@ import click
     help="Let the agent work in this folder and keep it.  [default: a temporary one]",
 )
 @click.option(
-    "--yes", is_flag=True, help="Approve the plan without asking; so does a missing terminal."
+    "--yes",
+    is_flag=True,
+    help="Approve the plan without asking. Without a terminal that is the default.",
 )
 def demo(folder: Path | None, *, yes: bool) -> None:
     """See an agent held in plan mode: no key, no network, no model.
 
     A small agent on the openai SDK works in a temporary folder, through modegate, against a scripted model.
-    Exits non-zero if anything of the story did not happen.
+    If any part of the story does not happen, the exit code is not 0.
 
     \b
     Example: modegate demo

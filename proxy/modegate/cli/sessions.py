@@ -8,12 +8,18 @@ from typing import Any
 
 import click
 
-from modegate.cli.client import ControlClient, with_client
+from modegate.cli.control_client import ControlClient, with_client
 
 
 @click.command(short_help="List sessions, and whether a mode holds what they do.")
 @with_client
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="How many.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    default=50,
+    show_default=True,
+    help="How many sessions to list.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def sessions(client: ControlClient, limit: int, as_json: bool) -> None:
     """List sessions, the most recent first, and whether a mode holds what they do.
@@ -21,7 +27,7 @@ def sessions(client: ControlClient, limit: int, as_json: bool) -> None:
     \b
     Example: modegate sessions --limit 10
     """
-    from modegate.cli.text import table, when
+    from modegate.cli.formatting import table, when
     from modegate.core.policy.gating import TOLD
     from modegate.server.printable import printable
 
@@ -73,7 +79,7 @@ def _session_rows(client: ControlClient, limit: int) -> Iterator[dict[str, Any]]
 def mode(client: ControlClient, session: str, mode: str | None, as_json: bool) -> None:
     """Show a session's mode, or set it.
 
-    It takes effect with the session's next model request; a session may be set before its agent starts.
+    A mode takes effect with the session's next model request. It can be set before the agent starts.
 
     \b
     Examples: modegate mode my-session
@@ -132,15 +138,15 @@ def log() -> None:
 @log.command(short_help="Print a session's events, also as they come.")
 @click.argument("session")
 @with_client
-@click.option("--follow", "-f", is_flag=True, help="Go on with what comes, until ^C.")
+@click.option("--follow", "-f", is_flag=True, help="Go on with new events as they come, until ^C.")
 @click.option("--json", "as_json", is_flag=True, help="Print each event as one line of JSON.")
 def show(client: ControlClient, session: str, follow: bool, as_json: bool) -> None:
-    """Print a session's events; with --follow also those that come, also after the proxy has restarted.
+    """Print a session's events. With --follow go on with new ones, also after the proxy has restarted.
 
     \b
     Example: modegate log my-session --follow
     """
-    from modegate.cli.text import event_line
+    from modegate.cli.formatting import event_line
 
     path = f"{_path(session)}/events"
     last = 0
@@ -161,10 +167,10 @@ def show(client: ControlClient, session: str, follow: bool, as_json: bool) -> No
 def adopt(client: ControlClient, yes: bool, as_json: bool) -> None:
     """Serve from the event log as it is now, though it is empty, another one, or has lost a part.
 
-    A proxy refuses every request when it finds another log than the one it knew, since the modes that
-    people set may be gone. Look first: is MODEGATE_LOG right, is the file or the server the right one, can
-    a backup be restored? After this, sessions that the log does not know begin in sessions.initial_mode:
-    set again the modes that matter before agents go on.
+    When a proxy finds another log than the one it knew, it refuses every request: the modes that people
+    set may be gone. Look first. Is MODEGATE_LOG right? Is the file or the server the right one? Can a
+    backup be restored? After this command, sessions that the log does not know begin in
+    sessions.initial_mode. Set the modes that matter again before agents go on.
 
     \b
     Example: modegate log adopt

@@ -17,8 +17,18 @@ from typing import Any
 import click
 
 from modegate.cli.approvals import APPROVALS, open_ones, report_left, report_shown, settle
-from modegate.cli.client import ControlClient, with_client
-from modegate.cli.desk import ANSWER, Ask, Desk, Do, Leave, Say, Settle, Show, keys
+from modegate.cli.control_client import ControlClient, with_client
+from modegate.cli.question_queue import (
+    ANSWER,
+    Action,
+    Ask,
+    Leave,
+    QuestionQueue,
+    Say,
+    Settle,
+    Show,
+    keys,
+)
 
 STDIN = 0
 CHUNK = 4096
@@ -33,12 +43,12 @@ CHUNK = 4096
     help="Print each change as one line of JSON, ask nothing, and count as nobody.",
 )
 def watch(client: ControlClient, as_json: bool) -> None:
-    """Show each plan, and each call that needs you, one after the other, and ask for your answer; until ^C.
+    """Show each plan, and each call that needs you, one after the other, and ask for your answer, until ^C.
 
-    The request of the one that you are shown waits for you, for as long as the policy says (an hour, or
-    one minute where it does not stream). What you leave unanswered stays open: see `modegate approvals`. A
-    proxy that restarts is waited for. Where standard input is no terminal, it asks nothing and counts as
-    nobody.
+    While you are shown a question, its request waits for you: for an hour, or one minute if it does not
+    stream, unless the policy says another time. What you do not answer stays open: see `modegate approvals`.
+    If the proxy restarts, the command waits for it. If standard input is no terminal, the command asks
+    nothing, and counts as nobody.
 
     \b
     Example: modegate watch
@@ -65,11 +75,11 @@ def _look_on(client: ControlClient) -> None:
 
 
 class _Terminal:
-    """A person at a terminal, who may be busy with a question while others come."""
+    """A person at a terminal, who may read one question while others come."""
 
     def __init__(self, client: ControlClient) -> None:
         self._client = client
-        self._desk = Desk()
+        self._questions = QuestionQueue()
         self._came: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._wakes, self._wake = os.pipe()
         self._name = ""
@@ -93,7 +103,7 @@ class _Terminal:
                 line = os.read(STDIN, CHUNK)
                 if not line:
                     return
-                self._do(self._desk.line(line.decode("utf-8", "replace"), time.monotonic()))
+                self._do(self._questions.line(line.decode("utf-8", "replace"), time.monotonic()))
 
     def _receive(self) -> None:
         def params() -> Mapping[str, str]:
@@ -121,11 +131,11 @@ class _Terminal:
                 case Exception():
                     raise came
                 case list():
-                    self._do(self._desk.opened(came, now))
+                    self._do(self._questions.opened(came, now))
                 case _:
-                    self._do(self._desk.changed(came, now))
+                    self._do(self._questions.changed(came, now))
 
-    def _do(self, what: Iterable[Do]) -> None:
+    def _do(self, what: Iterable[Action]) -> None:
         for one in what:
             try:
                 self._do_one(one)
@@ -133,7 +143,7 @@ class _Terminal:
                 # It can still be answered, or the stream tells that the proxy is gone.
                 _say(error.format_message())
 
-    def _do_one(self, one: Do) -> None:
+    def _do_one(self, one: Action) -> None:
         match one:
             case Show(question, fresh):
                 if fresh:
@@ -154,7 +164,7 @@ class _Terminal:
 
 
 def _print(question: Mapping[str, Any]) -> None:
-    from modegate.cli.plan import beginning, question_head
+    from modegate.cli.question_text import beginning, question_head
 
     click.echo("")
     click.secho(question_head(question), bold=True)

@@ -44,13 +44,13 @@ def with_proxy_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add what says which proxy is meant: `url`, `state_dir`, `tenant`."""
     wrapped = command
     for option in (
-        click.option("--tenant", default="local", show_default=True, help="Whose session."),
+        click.option("--tenant", default="local", show_default=True, help="Tenant of the session."),
         click.option(
             "--state-dir",
             type=click.Path(path_type=Path),
             envvar="MODEGATE_STATE_DIR",
             show_envvar=True,
-            help="Where the proxy keeps its control token.",
+            help="Folder in which the proxy keeps its control token.",
         ),
         click.option(
             "--url",
@@ -58,7 +58,7 @@ def with_proxy_options(command: Callable[..., None]) -> Callable[..., None]:
             show_default=True,
             envvar="MODEGATE_URL",
             show_envvar=True,
-            help="Where the proxy is. The token is MODEGATE_CONTROL_TOKEN, else the state folder's.",
+            help="Base URL of the proxy. Its token is MODEGATE_CONTROL_TOKEN, else the state folder's.",
         ),
     ):
         wrapped = option(wrapped)
@@ -87,7 +87,7 @@ class ControlClient:
         if token:
             headers["authorization"] = f"Bearer {token}"
         self._url = url
-        with self._words_for_errors():
+        with self._errors_in_words():
             # The token never goes through a proxy of the environment on its way to this machine.
             self._http = httpx.Client(
                 base_url=url,
@@ -107,24 +107,20 @@ class ControlClient:
 
     def get(self, path: str, **params: str | int) -> Any:
         """Return an answer's JSON."""
-        with self._words_for_errors():
-            return _Said(
-                _checked(self._http.get(f"/control/v1{path}", params=params)).json(), self._url
-            )
+        return self._call("GET", path, params=params)
 
     def put(self, path: str, body: object) -> Any:
-        """Send JSON and give the answer's."""
-        with self._words_for_errors():
-            return _Said(
-                _checked(self._http.put(f"/control/v1{path}", json=body)).json(), self._url
-            )
+        """Send JSON and return the answer's."""
+        return self._call("PUT", path, json=body)
 
     def post(self, path: str, body: object) -> Any:
-        """Send JSON and give the answer's."""
-        with self._words_for_errors():
-            return _Said(
-                _checked(self._http.post(f"/control/v1{path}", json=body)).json(), self._url
-            )
+        """Send JSON and return the answer's."""
+        return self._call("POST", path, json=body)
+
+    def _call(self, method: str, path: str, **content: Any) -> Any:
+        with self._errors_in_words():
+            answer = _checked(self._http.request(method, f"/control/v1{path}", **content))
+            return _Answer(answer.json(), self._url)
 
     def follow(
         self,
@@ -176,7 +172,7 @@ class ControlClient:
         from modegate.server.printable import printable
 
         with (
-            self._words_for_errors(),
+            self._errors_in_words(),
             self._http.stream(
                 "GET",
                 f"/control/v1{path}",
@@ -204,7 +200,7 @@ class ControlClient:
         raise Lost("the proxy ended the stream")
 
     @contextmanager
-    def _words_for_errors(self) -> Iterator[None]:
+    def _errors_in_words(self) -> Iterator[None]:
         import httpx
 
         try:
@@ -220,7 +216,7 @@ class ControlClient:
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise Lost(f"{self._url}: {str(error) or type(error).__name__}") from error
         except ValueError as error:
-            raise _stranger(self._url) from error
+            raise _not_modegate(self._url) from error
 
 
 def _without_proxy(url: str) -> dict[str, None]:
@@ -233,19 +229,19 @@ def _without_proxy(url: str) -> dict[str, None]:
     return {f"all://{f'[{host}]' if ':' in host else host}": None} if is_loopback(host) else {}
 
 
-class _Said(dict[str, Any]):
+class _Answer(dict[str, Any]):
     """An answer's object, of whatever answers at `url`: if a key is missing, that is no modegate."""
 
-    def __init__(self, said: object, url: str) -> None:
+    def __init__(self, answer: object, url: str) -> None:
         """Take an answer's JSON.
 
         Raises:
             click.ClickException: it is no object.
         """
         self._url = url
-        if not isinstance(said, dict):
-            raise _stranger(url)
-        super().__init__(said)
+        if not isinstance(answer, dict):
+            raise _not_modegate(url)
+        super().__init__(answer)
 
     def __missing__(self, key: str) -> Any:
         """Refuse; what may be absent is asked for by `get` or `in`.
@@ -253,10 +249,10 @@ class _Said(dict[str, Any]):
         Raises:
             click.ClickException: always.
         """
-        raise _stranger(self._url)
+        raise _not_modegate(self._url)
 
 
-def _stranger(url: str) -> click.ClickException:
+def _not_modegate(url: str) -> click.ClickException:
     return click.ClickException(f"{url} does not speak modegate's control API")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from modegate.cli.text import when
+from modegate.cli.formatting import when
 from modegate.server.printable import printable
 
 FIRST_LINES = 200
