@@ -79,7 +79,6 @@ class Endpoint:
         return Caller(bearer(headers), grant.name, tenant, base)
 
     def connect(self, caller: Caller, *, split: bool) -> Connection | Response:
-        """Take a new connection, or say why not."""
         if self._closing:
             return problem(503, "shutting_down", "this process is shutting down")
         taken = sum(one.caller.name == caller.name for one in self._connections.values())
@@ -92,23 +91,19 @@ class Endpoint:
         return connection
 
     def find(self, name: str, caller: Caller) -> Connection | None:
-        """Return a connection of the same token and tenant."""
         found = self._connections.get(name)
         mine = found and (found.caller.name, found.caller.tenant) == (caller.name, caller.tenant)
         return found if mine else None
 
     def drop(self, connection: Connection) -> None:
-        """Forget a connection whose transport is gone."""
         self._connections.pop(connection.id, None)
         self._idle_since.pop(connection.id, None)
         connection.end()
 
     def idle(self, connection: Connection) -> None:
-        """Note that it has no stream from now on."""
         self._idle_since[connection.id] = self._services.clock.monotonic()
 
     def busy(self, connection: Connection) -> None:
-        """Note that it has one."""
         self._idle_since.pop(connection.id, None)
 
     def _tick(self) -> None:

@@ -99,17 +99,10 @@ class Connection:
 
     @property
     def level(self) -> Level | None:
-        """How much it may do; None for nothing."""
         grant = self.grant
         return grant.level if grant else None
 
     def need(self, level: Level, what: str) -> None:
-        """Refuse what the token's level does not cover.
-
-        Raises:
-            RpcError: the token is no longer one.
-            LevelNeeded: its level is too low.
-        """
         grant = self.grant
         if grant is None:
             raise RpcError(AUTH_REQUIRED, "the token is no longer accepted")
@@ -117,12 +110,10 @@ class Connection:
             raise LevelNeeded(what, level, grant.name, grant.level)
 
     def by(self, method: str) -> str:
-        """Name the person for the log: token, client, method and connection."""
         token = "" if self.caller.name == OWN_TOKEN else f"/{self.caller.name}"
         return f"person:acp{token} {self.peer.label} {method} {self.id}"
 
     def key(self, session: SessionId) -> SessionKey:
-        """Return a session's key; there is no way to another tenant's."""
         return SessionKey(self.caller.tenant, session)
 
     async def receive(self, message: Incoming) -> None:
@@ -164,12 +155,10 @@ class Connection:
         self._put(None, jsonrpc.failure(error.request, error))
 
     def answer(self, request: Request, session: SessionId | None, result: Message) -> None:
-        """Answer a request."""
         about = None if request.method in ON_MAIN else session
         self._put(about, jsonrpc.result(request.id, result))
 
     def fail(self, request: Request, session: SessionId | None, error: Exception) -> None:
-        """Answer a request with an error."""
         about = None if request.method in ON_MAIN else session
         self._put(about, jsonrpc.failure(request.id, as_rpc(error)))
 

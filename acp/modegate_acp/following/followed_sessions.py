@@ -50,7 +50,6 @@ class FollowedSessions:
         return session in self.last_shown
 
     def send(self, session: SessionId | None, message: Message) -> None:
-        """Let a message wait for its turn."""
         self.send_queue.put(session, Outgoing(message))
 
     def begin(self, session: SessionId) -> None:
@@ -94,14 +93,12 @@ class FollowedSessions:
         self._newest.clear()
 
     def offer(self, snapshot: Snapshot) -> None:
-        """Take the newest of a session, to be told when there is room."""
         known = self._newest.get(snapshot.session)
         if known is None or known.age <= snapshot.age:
             self._newest[snapshot.session] = snapshot
         self.send_queue.mark(snapshot.session)
 
     def catch_up(self, snapshot: Snapshot) -> None:
-        """Tell of a state now, in front of what is sent next."""
         self.offer(snapshot)
         self.refresh(snapshot.session)
 
@@ -120,7 +117,6 @@ class FollowedSessions:
             _ = self._feed.spawn(self.reread(session))
 
     async def reread(self, session: SessionId) -> None:
-        """Take a session's newest state, to be told when there is room."""
         key = self._viewer.key(session)
         try:
             self.offer(await read_snapshot(self._services, key))
@@ -129,7 +125,6 @@ class FollowedSessions:
             self._feed.retry(key)
 
     def expired(self, now_ms: int) -> list[SessionId]:
-        """Return the sessions in which a question that was asked has expired."""
         return [
             session
             for session, shown in self.last_shown.items()
@@ -137,7 +132,6 @@ class FollowedSessions:
         ]
 
     def may_answer(self, session: SessionId, name: str) -> bool:
-        """Return whether its person can still answer a question, or is about to be asked."""
         return self.questions.may_answer(session, name)
 
     def _perspective(self, snapshot: Snapshot) -> Perspective:
@@ -147,7 +141,6 @@ class FollowedSessions:
         return Perspective(snapshot, self._viewer.peer, level, now_ms, can_ask)
 
     def refresh(self, session: SessionId) -> None:
-        """Tell what is new of a session."""
         newest, before = self._newest.get(session), self.last_shown.get(session)
         if newest is None or before is None or self._viewer.level is None:
             return

@@ -21,15 +21,11 @@ NAMED = "modegate/session"
 
 @dataclass(frozen=True, slots=True)
 class Initialize:
-    """`initialize`."""
-
     peer: Peer
 
 
 @dataclass(frozen=True, slots=True)
 class NewSession:
-    """`session/new`."""
-
     cwd: str
     name: SessionId | None = None
     """The id that the session is to have; None for a new one."""
@@ -45,16 +41,12 @@ class Attach:
 
 @dataclass(frozen=True, slots=True)
 class ListSessions:
-    """`session/list`."""
-
     cwd: str | None
     cursor: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class CloseSession:
-    """`session/close`."""
-
     session: SessionId
 
 
@@ -85,15 +77,11 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """`session/cancel`."""
-
     session: SessionId
 
 
 @dataclass(frozen=True, slots=True)
 class CancelRequest:
-    """`$/cancel_request`."""
-
     request: Id
 
 

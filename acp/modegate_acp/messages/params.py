@@ -7,6 +7,8 @@ session `modegate/session`.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType, field
@@ -64,50 +66,10 @@ _WANTED = {
 class _Params(msgspec.Struct, rename="camel", kw_only=True):
     meta: object = field(name="_meta", default=None)
 
-    def command(self) -> Command:
-        """Return the command that these parameters are.
-
-        Raises:
-            RpcError: there is no such command.
-        """
-        raise NotImplementedError
-
     @property
     def seen(self) -> int | None:
         seen = _member(self.meta, SEEN)
         return seen if isinstance(seen, int) and not isinstance(seen, bool) else None
-
-
-class _Initialize(_Params):
-    protocol_version: int
-    """Whatever it is, the answer names the version that is spoken here, and the client decides."""
-    client_info: object = None
-
-    def command(self) -> Command:
-        name, version = (_member(self.client_info, key) for key in ("name", "version"))
-        return Initialize(
-            client_named(
-                name if isinstance(name, str) else "", version if isinstance(version, str) else ""
-            )
-        )
-
-
-class _New(_Params):
-    cwd: str
-
-    def command(self) -> Command:
-        name = _member(self.meta, NAMED)
-        if name is not None and not (isinstance(name, str) and fits_session_id(name)):
-            raise RpcError(INVALID_PARAMS, f"{NAMED} is no session id")
-        return NewSession(_absolute(self.cwd), None if name is None else SessionId(name))
-
-
-class _List(_Params):
-    cwd: str | None = None
-    cursor: str | None = None
-
-    def command(self) -> Command:
-        return ListSessions(None if self.cwd is None else _absolute(self.cwd), self.cursor)
 
 
 class _OfSession(_Params):
@@ -120,90 +82,99 @@ class _OfSession(_Params):
         return SessionId(self.session_id)
 
 
-class _Load(_OfSession):
-    def command(self) -> Command:
-        return Attach(self.session, replay=True)
+class _Initialize(_Params):
+    protocol_version: int
+    """Whatever it is, the answer names the version that is spoken here, and the client decides."""
+    client_info: object = None
 
 
-class _Resume(_OfSession):
-    def command(self) -> Command:
-        return Attach(self.session, replay=False)
+class _New(_Params):
+    cwd: str
 
 
-class _Close(_OfSession):
-    def command(self) -> Command:
-        return CloseSession(self.session)
+class _List(_Params):
+    cwd: str | None = None
+    cursor: str | None = None
 
 
 class _SetMode(_OfSession):
     mode_id: str
 
-    def command(self) -> Command:
-        return SetMode(self.session, self.mode_id, self.seen)
-
 
 class _SetOption(_OfSession):
-    value: object = None
-    """Of another option it may be no string."""
     config_id: str | UnsetType = UNSET
     id: str | UnsetType = UNSET
     """What some clients call `configId`."""
+    value: object = None
+    """Of another option it may be no string."""
     type: object = None
-
-    def command(self) -> Command:
-        names = {name for name in (self.config_id, self.id) if name is not UNSET}
-        if len(names) != 1:
-            raise RpcError(INVALID_PARAMS, _WANTED["configId"])
-        (name,) = names
-        if name != MODE_OPTION:
-            data: Message = {"configId": name[:100], "available": [MODE_OPTION]}
-            raise RpcError(INVALID_PARAMS, "there is no such option", data)
-        if not isinstance(self.value, str):
-            raise RpcError(INVALID_PARAMS, "value must be a string")
-        if self.type == "boolean":
-            raise RpcError(INVALID_PARAMS, "type contradicts the value, which is a string")
-        return SetMode(self.session, self.value, self.seen, as_option=True)
 
 
 class _Prompt(_OfSession):
     prompt: list[object]
 
-    def command(self) -> Command:
-        texts = (
-            _member(block, "text") for block in self.prompt if _member(block, "type") == "text"
-        )
-        text = "\n".join(text for text in texts if isinstance(text, str))
-        return Prompt(self.session, text, self.seen)
-
-
-class _Cancel(_Params):
-    session_id: str
-
-    def command(self) -> Command:
-        return Cancel(SessionId(self.session_id))
-
 
 class _CancelRequest(_Params):
     request_id: Id
 
-    def command(self) -> Command:
-        return CancelRequest(self.request_id)
+
+def _initialize(params: _Initialize) -> Command:
+    info = params.client_info
+    return Initialize(client_named(_text(info, "name") or "", _text(info, "version") or ""))
 
 
-_METHODS: dict[str, type[_Params]] = {
-    "initialize": _Initialize,
-    "session/new": _New,
-    "session/load": _Load,
-    "session/resume": _Resume,
-    "session/list": _List,
-    "session/close": _Close,
-    "session/set_mode": _SetMode,
-    "session/set_config_option": _SetOption,
-    "session/prompt": _Prompt,
+def _new(params: _New) -> Command:
+    name = _member(params.meta, NAMED)
+    if name is not None and not (isinstance(name, str) and fits_session_id(name)):
+        raise RpcError(INVALID_PARAMS, f"{NAMED} is no session id")
+    return NewSession(_absolute(params.cwd), None if name is None else SessionId(name))
+
+
+def _list(params: _List) -> Command:
+    return ListSessions(None if params.cwd is None else _absolute(params.cwd), params.cursor)
+
+
+def _set_option(params: _SetOption) -> Command:
+    names = {name for name in (params.config_id, params.id) if name is not UNSET}
+    if len(names) != 1:
+        raise RpcError(INVALID_PARAMS, _WANTED["configId"])
+    (name,) = names
+    if name != MODE_OPTION:
+        data: Message = {"configId": name[:100], "available": [MODE_OPTION]}
+        raise RpcError(INVALID_PARAMS, "there is no such option", data)
+    if not isinstance(params.value, str):
+        raise RpcError(INVALID_PARAMS, "value must be a string")
+    if params.type == "boolean":
+        raise RpcError(INVALID_PARAMS, "type contradicts the value, which is a string")
+    return SetMode(params.session, params.value, params.seen, as_option=True)
+
+
+def _prompt(params: _Prompt) -> Command:
+    texts = [_text(block, "text") for block in params.prompt if _member(block, "type") == "text"]
+    return Prompt(params.session, "\n".join(t for t in texts if t is not None), params.seen)
+
+
+P = TypeVar("P", bound=_Params)
+
+
+def _method(kind: type[P], command: Callable[[P], Command]) -> Callable[[object], Command]:
+    return lambda params: command(msgspec.convert(params, kind))
+
+
+_METHODS = {
+    "initialize": _method(_Initialize, _initialize),
+    "session/new": _method(_New, _new),
+    "session/load": _method(_OfSession, lambda its: Attach(its.session, replay=True)),
+    "session/resume": _method(_OfSession, lambda its: Attach(its.session, replay=False)),
+    "session/list": _method(_List, _list),
+    "session/close": _method(_OfSession, lambda its: CloseSession(its.session)),
+    "session/set_mode": _method(_SetMode, lambda its: SetMode(its.session, its.mode_id, its.seen)),
+    "session/set_config_option": _method(_SetOption, _set_option),
+    "session/prompt": _method(_Prompt, _prompt),
 }
-_NOTIFICATIONS: dict[str, type[_Params]] = {
-    "session/cancel": _Cancel,
-    "$/cancel_request": _CancelRequest,
+_NOTIFICATIONS = {
+    "session/cancel": _method(_OfSession, lambda its: Cancel(SessionId(its.session_id))),
+    "$/cancel_request": _method(_CancelRequest, lambda its: CancelRequest(its.request_id)),
 }
 
 
@@ -219,12 +190,12 @@ def read_command(message: Request | Notification, *, initialized: bool) -> Comma
         raise RpcError(INVALID_REQUEST, "this connection is initialized already")
     if not initialized and message.method != "initialize":
         raise RpcError(INVALID_REQUEST, "the first request must be initialize")
-    params = _METHODS.get(message.method)
-    if params is None:
+    method = _METHODS.get(message.method)
+    if method is None:
         data = {"method": message.method[:100]}
         raise RpcError(METHOD_NOT_FOUND, "there is no such method here", data)
     try:
-        return msgspec.convert(message.params, params).command()
+        return method(message.params)
     except msgspec.ValidationError as error:
         found = _FIELD.search(str(error))
         name = found[1] or found[2] if found else "params"
@@ -234,7 +205,7 @@ def read_command(message: Request | Notification, *, initialized: bool) -> Comma
 
 def _notified(message: Notification) -> Command:
     try:
-        return msgspec.convert(message.params, _NOTIFICATIONS[message.method]).command()
+        return _NOTIFICATIONS[message.method](message.params)
     except (KeyError, msgspec.ValidationError):
         return Ignore()
 
@@ -248,6 +219,11 @@ def session_named(message: Incoming) -> SessionId | None:
 def _member(value: object, name: str) -> object:
     """Return a member of what should be an object, and need not be."""
     return value.get(name) if isinstance(value, dict) else None
+
+
+def _text(value: object, name: str) -> str | None:
+    found = _member(value, name)
+    return found if isinstance(found, str) else None
 
 
 def _absolute(cwd: str) -> str:
