@@ -108,7 +108,7 @@ def _wait(url: str) -> None:
 
 def test_the_policy_shown_loads() -> None:
     """The excerpt is a policy file."""
-    from modegate.core.policy.file import parse
+    from support.policies import parse
 
     excerpt = blocks("yaml")[0]
     assert "plan" in parse(excerpt).modes

@@ -17,7 +17,6 @@ import httpx
 import pytest
 
 from modegate.core.endpoints import Endpoint
-from modegate.core.errors import DialectName
 from modegate.scripted.model import ScriptedCall, Turn
 from modegate.server.proxy.drive import Drive
 from modegate.server.proxy.step import Step
@@ -389,9 +388,9 @@ async def test_h8_a_request_that_waits_to_be_read_meets_the_mode(
     async with RawUpstream(chunked(speech.reply(Turn("x"), asked).body)) as up:
         async with running(tmp_path, up.base_url) as proxy:
 
-            async def waits(self: Step, endpoint: Endpoint, dialect: DialectName) -> str | None:
+            async def waits(self: Step, endpoint: Endpoint) -> str | None:
                 await proxy.set_mode("plan")
-                return await reads(self, endpoint, dialect)
+                return await reads(self, endpoint)
 
             monkeypatch.setattr(Step, "_model", waits)
             async with opened(proxy, speech, asked) as answer:

@@ -12,11 +12,14 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
-from modegate.core.policy.file import parse
+from modegate.core.dialects.registered import DIALECTS
+from modegate.core.endpoints import Api
 from modegate.core.policy.upstreams import CONNECT_TIMEOUT, READ_TIMEOUT
 from modegate.server.upstream.http import HttpUpstream
 from modegate.server.upstream.pool import Upstreams
 from modegate.server.upstream.protocol import Headers, Upstream, UpstreamAnswer, UpstreamRequest
+from support.dialect_facts import api
+from support.policies import parse
 
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
@@ -41,7 +44,7 @@ class _OfPolicy:
         read_timeout: float = READ_TIMEOUT,
     ) -> None:
         timeouts = f"{{connect: {connect_timeout}, read: {read_timeout}}}"
-        self._all = Upstreams(default=HttpUpstream, environment={})
+        self._all = Upstreams(_default, {}, DIALECTS)
         self._all.adopt(
             parse(
                 "modes: {plan: {section: s, tools: [read]}}\n"
@@ -51,7 +54,7 @@ class _OfPolicy:
         )
 
     async def send(self, request: UpstreamRequest) -> UpstreamAnswer:
-        with self._all.pick("chat", None) as picked:
+        with self._all.pick(api("chat"), None) as picked:
             return await picked.send(request)
 
     async def close(self) -> None:
@@ -110,3 +113,7 @@ async def read(answer: UpstreamAnswer) -> bytes:
     body = b"".join([chunk async for chunk in answer.chunks()])
     await answer.close()
     return body
+
+
+def _default(api: Api) -> HttpUpstream:
+    return HttpUpstream(api.home)

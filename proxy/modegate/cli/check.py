@@ -24,6 +24,7 @@ def check(file: Path | None, as_json: bool) -> None:
     \b
     Example: modegate check policies.yaml
     """
+    from modegate.core.dialects.registered import DIALECTS
     from modegate.core.policy.file import parse
     from modegate.core.policy.problems import PolicyProblems
     from modegate.server.printable import problem_line
@@ -31,7 +32,7 @@ def check(file: Path | None, as_json: bool) -> None:
 
     path = file or default_policies()
     try:
-        policy = parse(path.read_bytes())
+        policy = parse(path.read_bytes(), DIALECTS.names)
     except OSError as error:
         raise click.ClickException(f"{path}: {error.strerror}") from error
     except PolicyProblems as error:

@@ -32,11 +32,13 @@ any retries.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable
+from typing import ClassVar
 
 import msgspec
 
-DialectName = Literal["chat", "responses", "messages"]
+DialectName = str
+"""What an API is called in policies, logs and metrics."""
 
 
 class ModegateError(Exception):
@@ -242,25 +244,17 @@ def error_head(error: ModegateError, body: bytes) -> list[tuple[bytes, bytes]]:
     return head
 
 
-def error_json(error: ModegateError, dialect: DialectName = "chat") -> bytes:
-    """Return the body that this dialect's clients expect of an error."""
-    return error_body(str(error), status=error.status, code=error.code, dialect=dialect)
+ErrorBody = Callable[[str, int, str], bytes]
+"""Writes an error as an API's clients expect it: from its message, HTTP status and code."""
 
 
-_ANTHROPIC_KINDS = {413: "request_too_large", 504: "timeout_error"}
-"""Statuses for which the Anthropic API has a word of its own, of those that modegate answers with."""
-
-
-def error_body(message: str, *, status: int, code: str, dialect: DialectName) -> bytes:
-    """Return the body of an error with this HTTP status, as this dialect's clients expect it.
-
-    chat and responses follow the OpenAI API's error object, messages the Anthropic API's.
-    """
+def openai_error(message: str, status: int, code: str) -> bytes:
+    """Return the error object of the OpenAI API, which clients of no certain API get too."""
     kind = "invalid_request_error" if status < 500 else "api_error"
-    body: dict[str, Any]
-    if dialect == "messages":
-        kind = _ANTHROPIC_KINDS.get(status, kind)
-        body = {"type": "error", "error": {"type": kind, "message": message}}
-    else:
-        body = {"error": {"message": message, "type": kind, "param": None, "code": code}}
+    body = {"error": {"message": message, "type": kind, "param": None, "code": code}}
     return msgspec.json.encode(body)
+
+
+def error_json(error: ModegateError, body: ErrorBody = openai_error) -> bytes:
+    """Return an error's body as an API's clients expect it."""
+    return body(str(error), error.status, error.code)

@@ -20,6 +20,7 @@ import click
 import httpx
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
+from modegate.core.dialects.registered import DIALECTS
 from modegate.demo.agent import Agent
 from modegate.scripted.upstream import ScriptedUpstream
 from modegate.server.compose import Composed, compose
@@ -241,7 +242,7 @@ class _Inner(Server):
 
 
 async def _told_by(composed: Composed, token: str, folder: Path, *, yes: bool) -> bool:
-    upstream = composed.steps.upstreams.default("chat")
+    upstream = composed.steps.upstreams.default(DIALECTS.apis.first)
     if not isinstance(upstream, ScriptedUpstream):
         raise TypeError("the demo runs on the scripted model")
     with bind("127.0.0.1", 0) as listener:

@@ -14,7 +14,8 @@ from typing import Any
 
 import msgspec
 
-from modegate.core.errors import DialectName, error_body
+from modegate.core.dialects.registered import DIALECTS
+from modegate.core.errors import DialectName
 from modegate.core.wire.headers import Headers
 
 
@@ -213,7 +214,7 @@ def fixed(status: int, body: Any) -> Rendered:
 
 def failed(status: int, message: str, dialect: DialectName) -> Rendered:
     """Return an error that no script holds, as this dialect's clients expect it."""
-    return _fixed(status, error_body(message, status=status, code="scripted", dialect=dialect))
+    return _fixed(status, DIALECTS.named(dialect).api.error(message, status, "scripted"))
 
 
 def _fixed(status: int, body: bytes) -> Rendered:
@@ -222,7 +223,7 @@ def _fixed(status: int, body: bytes) -> Rendered:
 
 def _error(status: int, dialect: DialectName) -> bytes:
     message = f"the script answers {status}"
-    return error_body(message, status=status, code="scripted", dialect=dialect)
+    return DIALECTS.named(dialect).api.error(message, status, "scripted")
 
 
 def _streamed(answer: Answer, frames: tuple[bytes, ...]) -> Rendered:

@@ -92,7 +92,7 @@ class ScriptedUpstream:
         what = f"{request.method} {path.decode(errors='replace')}"
         known = ", ".join(ending.decode() for ending in (*DIALECTS, COUNT_TOKENS))
         message = f"the scripted model does not know {what}, only POST {known} and GET /models"
-        return failed(404, message, "chat")
+        return failed(404, message, CHAT.name)
 
     async def close(self) -> None:
         """Do nothing: there is no connection."""

@@ -14,14 +14,10 @@ from pathlib import Path
 
 from starlette.types import ASGIApp
 
-from modegate.core.dialects.chat.dialect import CHAT
-from modegate.core.dialects.messages.dialect import MESSAGES
-from modegate.core.dialects.responses.dialect import COMPACT, RESPONSES
-from modegate.core.endpoints import Kind
+from modegate.core.dialects.registered import DIALECTS, Dialects
 from modegate.core.errors import LogUnavailable
 from modegate.core.policy.model import Waits
 from modegate.core.policy.problems import PolicyProblems, Problem
-from modegate.core.step.dialect import AnyDialect
 from modegate.scripted.upstream import ScriptedUpstream
 from modegate.server.access import Access, Sites
 from modegate.server.app import create_app
@@ -49,18 +45,8 @@ from modegate.server.proxy.sessions import Sessions
 from modegate.server.proxy.watchers import Watchers
 from modegate.server.settings import Settings
 from modegate.server.upstream.http import HttpUpstream
-from modegate.server.upstream.pool import ANTHROPIC, OPENAI, Default, Upstreams
+from modegate.server.upstream.pool import Default, Upstreams
 from modegate.server.upstream.protocol import Upstream
-
-DIALECTS: dict[Kind, AnyDialect] = {
-    Kind.CHAT: CHAT,
-    Kind.MESSAGES: MESSAGES,
-    Kind.COUNT_TOKENS: MESSAGES,
-    Kind.RESPONSES: RESPONSES,
-    Kind.INPUT_TOKENS: RESPONSES,
-    Kind.COMPACT: COMPACT,
-}
-"""The endpoints that the gate can read, and what it reads each with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +80,7 @@ class Composed:
 async def compose(
     settings: Settings,
     *,
+    dialects: Dialects = DIALECTS,
     acp: Extend | None = None,
     waits: Waits | None = None,
     keepalive: float = KEEPALIVE_S,
@@ -106,7 +93,7 @@ async def compose(
         StartFailed: the policy, the script, the log or the state folder cannot be used.
     """
     async with AsyncExitStack() as stack:
-        steps = _steps(settings, stack, waits, keepalive)
+        steps = _steps(settings, dialects, stack, waits, keepalive)
         services = _services(settings, steps)
         control = Control(
             log=services.log,
@@ -122,15 +109,19 @@ async def compose(
 
 
 def _steps(
-    settings: Settings, stack: AsyncExitStack, waits: Waits | None, keepalive: float
+    settings: Settings,
+    dialects: Dialects,
+    stack: AsyncExitStack,
+    waits: Waits | None,
+    keepalive: float,
 ) -> StepServices:
     """Build what steps use; whatever must be closed goes onto the stack."""
     clock, metrics, memory = SystemClock(), Metrics(workers=settings.workers > 1), Memory()
-    policies = _policies(settings.policies, clock)
+    policies = _policies(settings.policies, clock, dialects)
     access = _access(settings, policies, clock)
     log = _log(settings, clock)
     stack.push_async_callback(log.close)
-    upstreams = Upstreams(_default(settings.upstream, stack), os.environ)
+    upstreams = Upstreams(_default(settings.upstream, dialects, stack), os.environ, dialects)
     stack.push_async_callback(upstreams.close)
     _adopt(settings.policies, policies, upstreams)
     folds, watchers, executor = Folds(log, clock), Watchers(log), Executor()
@@ -153,7 +144,7 @@ def _steps(
         upstreams=upstreams,
         access=access,
         sites=Sites(hosts=settings.hosts, bound=settings.host),
-        dialects=DIALECTS,
+        dialects=dialects,
         clock=clock,
         metrics=metrics,
         memory=memory,
@@ -221,9 +212,9 @@ def _log(settings: Settings, clock: SystemClock) -> EventLog:
         raise StartFailed(f"Error: {error}") from error
 
 
-def _policies(path: Path, clock: SystemClock) -> Policies:
+def _policies(path: Path, clock: SystemClock, dialects: Dialects) -> Policies:
     try:
-        return Policies.load(path, clock)
+        return Policies.load(path, clock, dialects.names)
     except PolicyProblems as error:
         raise StartFailed(*_lines(path, error.problems), exit_code=2) from error
 
@@ -255,7 +246,7 @@ def _adopt(path: Path, policies: Policies, upstreams: Upstreams) -> None:
         raise StartFailed(*_lines(path, error.problems), exit_code=2) from error
 
 
-def _default(setting: str | None, stack: AsyncExitStack) -> Default:
+def _default(setting: str | None, dialects: Dialects, stack: AsyncExitStack) -> Default:
     def http(url: str) -> Upstream:
         upstream = HttpUpstream(url)
         stack.push_async_callback(upstream.close)
@@ -263,15 +254,15 @@ def _default(setting: str | None, stack: AsyncExitStack) -> Default:
 
     try:
         if setting is None:
-            openai, anthropic = http(OPENAI), http(ANTHROPIC)
-            return lambda dialect: anthropic if dialect == "messages" else openai
+            homes = {home: http(home) for home in {api.home for api in dialects.apis.all}}
+            return lambda api: homes[api.home]
         if setting.startswith("scripted:"):
             only = _scripted(Path(setting.removeprefix("scripted:")).expanduser())
         else:
             only = http(setting)
     except ValueError as error:
         raise StartFailed(f"Error: upstream: {error}", exit_code=2) from error
-    return lambda _dialect: only
+    return lambda _api: only
 
 
 def _scripted(path: Path) -> Upstream:
@@ -289,7 +280,7 @@ def check_start(settings: Settings) -> float:
     Raises:
         StartFailed: the policy or the state folder cannot be used.
     """
-    policies = _policies(settings.policies, SystemClock())
+    policies = _policies(settings.policies, SystemClock(), DIALECTS)
     if not settings.control_token:
         _stored_token(settings.state_dir)
     return policies.current.limits.drain

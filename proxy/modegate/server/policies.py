@@ -14,10 +14,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from modegate.core.errors import DialectName
 from modegate.core.policy.model import Policy
 from modegate.core.policy.problems import PolicyProblems, Problem
 from modegate.server.clock import Clock
@@ -48,20 +49,23 @@ class PolicyStatus:
     """Why the file as it is now is not in force; empty if it is."""
 
 
-def read_policy(path: Path) -> Policy:
+def read_policy(path: Path, dialects: Sequence[DialectName]) -> Policy:
     """Read and validate a policy file once.
 
     Raises:
         PolicyProblems: it cannot be read, or is not valid.
     """
-    return look(path).policy()
+    return look(path).policy(dialects)
 
 
 class Policies:
     """Holds the policy in force and keeps up with its file; a bad file changes nothing."""
 
-    def __init__(self, path: Path, clock: Clock, content: Content) -> None:
-        self.current = content.policy()
+    def __init__(
+        self, path: Path, clock: Clock, content: Content, dialects: Sequence[DialectName]
+    ) -> None:
+        self._dialects = dialects
+        self.current = content.policy(dialects)
         now = clock.now_ms()
         self.status = PolicyStatus(str(path), 1, self.current.hash, now, now)
         self.on_change: list[Callable[[Policy], None]] = []
@@ -76,13 +80,13 @@ class Policies:
         self._adopt: Callable[[Policy], None] = lambda _policy: None
 
     @classmethod
-    def load(cls, path: Path, clock: Clock) -> Policies:
-        """Load the policy with which the process starts.
+    def load(cls, path: Path, clock: Clock, dialects: Sequence[DialectName]) -> Policies:
+        """Load the policy with which the process starts; its routes may name these dialects.
 
         Raises:
             PolicyProblems: with all that is wrong; nothing should start then.
         """
-        return cls(path, clock, look(path))
+        return cls(path, clock, look(path), dialects)
 
     def adopted_by(self, adopt: Callable[[Policy], None]) -> None:
         """Ask `adopt`, now and on the event loop before each new policy comes into force, to make it work.
@@ -121,7 +125,7 @@ class Policies:
         self._seen = content.digest()
         try:
             # In a thread, since parsing the largest file that is allowed takes a second or two.
-            policy = await asyncio.to_thread(content.policy)
+            policy = await asyncio.to_thread(content.policy, self._dialects)
             self._adopt(policy)
         except PolicyProblems as error:
             self._refuse(error.problems)

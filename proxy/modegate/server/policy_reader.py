@@ -12,10 +12,11 @@ import hashlib
 import os
 import stat
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from modegate.core.errors import DialectName
 from modegate.core.policy.file import parse
 from modegate.core.policy.model import Policy
 from modegate.core.policy.problems import PolicyProblems, Problem
@@ -45,7 +46,7 @@ class Content:
         """Return what differs if anything does."""
         return hashlib.sha256(self.data).hexdigest() + self.error
 
-    def policy(self) -> Policy:
+    def policy(self, dialects: Sequence[DialectName]) -> Policy:
         """Read the policy.
 
         Raises:
@@ -53,7 +54,7 @@ class Content:
         """
         if self.error:
             raise PolicyProblems([Problem("", 0, f"the file cannot be read: {self.error}")])
-        return parse(self.data)
+        return parse(self.data, dialects)
 
 
 def look(path: Path) -> Content:

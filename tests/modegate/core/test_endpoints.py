@@ -6,20 +6,21 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from modegate.core.endpoints import Endpoint, Kind, advice, classify
+from modegate.core.dialects.registered import DIALECTS
+from modegate.core.endpoints import Endpoint, Kind
 from modegate.core.errors import BadSession
 from modegate.core.ids import fits_session_id
 
 
 @pytest.mark.parametrize(
-    ("path", "kind", "dialect"),
+    ("path", "name", "dialect"),
     [
-        (b"/chat/completions", Kind.CHAT, "chat"),
-        (b"/responses", Kind.RESPONSES, "responses"),
-        (b"/messages", Kind.MESSAGES, "messages"),
-        (b"/messages/count_tokens", Kind.COUNT_TOKENS, "messages"),
-        (b"/responses/input_tokens", Kind.INPUT_TOKENS, "responses"),
-        (b"/responses/compact", Kind.COMPACT, "responses"),
+        (b"/chat/completions", "chat", "chat"),
+        (b"/responses", "responses", "responses"),
+        (b"/messages", "messages", "messages"),
+        (b"/messages/count_tokens", "count_tokens", "messages"),
+        (b"/responses/input_tokens", "input_tokens", "responses"),
+        (b"/responses/compact", "compact", "responses"),
     ],
     ids=lambda value: value.decode() if isinstance(value, bytes) else "",
 )
@@ -27,13 +28,16 @@ from modegate.core.ids import fits_session_id
 @pytest.mark.parametrize("slash", [b"", b"/"], ids=["", "B126-one-slash"])
 @pytest.mark.parametrize("prefix", [b"", b"/s/S.1"], ids=["", "session"])
 def test_gated_endpoints(
-    prefix: bytes, base: bytes, path: bytes, slash: bytes, kind: Kind, dialect: str
+    prefix: bytes, base: bytes, path: bytes, slash: bytes, name: str, dialect: str
 ) -> None:
-    endpoint = classify("POST", prefix + base + path + slash)
-    assert endpoint == Endpoint(kind, endpoint.session, base + path + slash)
+    endpoint = DIALECTS.apis.classify("POST", prefix + base + path + slash)
+    api = DIALECTS.named(dialect).api
+    (operation,) = [one for one in api.operations if one.name == name]
+    path = base + path + slash
+    assert endpoint == Endpoint(Kind.GATED, endpoint.session, path, api, operation)
     assert endpoint.session == ("S.1" if prefix else None)
     assert endpoint.gated
-    assert endpoint.dialect == dialect
+    assert (endpoint.dialect, endpoint.name) == (dialect, name)
 
 
 @pytest.mark.parametrize(
@@ -64,11 +68,11 @@ def test_gated_endpoints(
     ],
 )
 def test_b124_b125_harmless_endpoints(method: str, path: bytes) -> None:
-    endpoint = classify(method, path)
-    assert endpoint == Endpoint(Kind.HARMLESS, None, path)
+    endpoint = DIALECTS.apis.classify(method, path)
+    assert endpoint == Endpoint(Kind.HARMLESS, None, path, DIALECTS.apis.first)
     assert not endpoint.gated
     assert endpoint.dialect == "chat"
-    assert classify(method, b"/s/S" + path).kind == Kind.HARMLESS
+    assert DIALECTS.apis.classify(method, b"/s/S" + path).kind == Kind.HARMLESS
 
 
 @pytest.mark.parametrize(
@@ -125,7 +129,7 @@ def test_b124_b125_harmless_endpoints(method: str, path: bytes) -> None:
     ],
 )
 def test_b126_look_alikes_and_all_else_are_other(method: str, path: bytes) -> None:
-    assert classify(method, path).kind == Kind.OTHER
+    assert DIALECTS.apis.classify(method, path).kind == Kind.OTHER
 
 
 @pytest.mark.parametrize(
@@ -142,7 +146,7 @@ def test_b126_look_alikes_and_all_else_are_other(method: str, path: bytes) -> No
 def test_the_prefix_goes_and_every_other_byte_stays(
     raw: bytes, session: str | None, path: bytes
 ) -> None:
-    endpoint = classify("GET", raw)
+    endpoint = DIALECTS.apis.classify("GET", raw)
     assert (endpoint.session, endpoint.path) == (session, path)
 
 
@@ -165,14 +169,14 @@ def test_the_prefix_goes_and_every_other_byte_stays(
 )
 def test_b133_a_malformed_session_in_the_path_is_refused(segment: bytes) -> None:
     with pytest.raises(BadSession, match="is not valid"):
-        classify("POST", b"/s/" + segment + b"/v1/chat/completions")
+        DIALECTS.apis.classify("POST", b"/s/" + segment + b"/v1/chat/completions")
 
 
 @given(st.binary(max_size=40) | st.from_regex(rb"/s/[^/]{0,5}(/v1)?/(chat/completions|models)/?"))
 @example(b"/s/a\xff/v1")
 def test_the_path_that_is_forwarded_is_the_end_of_the_path_that_came(raw: bytes) -> None:
     try:
-        endpoint = classify("POST", raw)
+        endpoint = DIALECTS.apis.classify("POST", raw)
     except BadSession:
         assert raw.startswith(b"/s/")
         return
@@ -201,4 +205,4 @@ def test_the_path_that_is_forwarded_is_the_end_of_the_path_that_came(raw: bytes)
     ],
 )
 def test_o16_what_to_do_about_another_path(path: bytes, words: str) -> None:
-    assert words in advice(path)
+    assert words in DIALECTS.apis.advice(path)

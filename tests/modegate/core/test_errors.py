@@ -8,6 +8,7 @@ import pytest
 
 from modegate.core import errors
 from modegate.core.errors import DialectName, ModegateError, Refusal, UnknownMode, error_json
+from support.dialect_facts import api
 
 STATUSES: dict[type[ModegateError], tuple[int, str]] = {
     errors.ModegateError: (500, "internal_error"),
@@ -77,7 +78,7 @@ def test_an_unknown_mode_names_those_there_are() -> None:
 
 @pytest.mark.parametrize("dialect", ["chat", "responses"])
 def test_the_body_of_the_openai_api(dialect: DialectName) -> None:
-    body = json.loads(error_json(errors.BadRequest('no "tools"\n'), dialect))
+    body = json.loads(error_json(errors.BadRequest('no "tools"\n'), api(dialect).error))
     assert body == {
         "error": {
             "message": 'no "tools"\n',
@@ -87,12 +88,13 @@ def test_the_body_of_the_openai_api(dialect: DialectName) -> None:
         }
     }
     assert (
-        json.loads(error_json(errors.LogUnavailable("x"), dialect))["error"]["type"] == "api_error"
+        json.loads(error_json(errors.LogUnavailable("x"), api(dialect).error))["error"]["type"]
+        == "api_error"
     )
 
 
 def test_the_body_of_the_anthropic_api() -> None:
-    refused = json.loads(error_json(errors.Refusal("no"), "messages"))
+    refused = json.loads(error_json(errors.Refusal("no"), api("messages").error))
     assert refused == {"type": "error", "error": {"type": "invalid_request_error", "message": "no"}}
     words = {
         errors.UpstreamTimeout: "timeout_error",
@@ -100,4 +102,4 @@ def test_the_body_of_the_anthropic_api() -> None:
         errors.UpstreamFailed: "api_error",
     }
     for cls, word in words.items():
-        assert json.loads(error_json(cls("x"), "messages"))["error"]["type"] == word
+        assert json.loads(error_json(cls("x"), api("messages").error))["error"]["type"] == word

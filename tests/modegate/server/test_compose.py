@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from modegate.core.dialects.registered import DIALECTS
 from modegate.server.clock import SystemClock
 from modegate.server.compose import compose
 from modegate.server.jobs import StartFailed
@@ -111,6 +112,8 @@ def test_the_operator_is_told_and_secrets_are_not(
     tmp_path: Path, given: dict[str, Any], told: str
 ) -> None:
     settings = settings_in(tmp_path, **given)
-    said = facts(settings, (99, 98), Policies.load(settings.policies, SystemClock()))
+    said = facts(
+        settings, (99, 98), Policies.load(settings.policies, SystemClock(), DIALECTS.names)
+    )
     assert told in banner(said)
     assert "hidden-word" not in banner(said) + str(said)

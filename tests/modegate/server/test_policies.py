@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from modegate.core.dialects.registered import DIALECTS
 from modegate.core.ids import ModeId
 from modegate.core.policy.model import Policy
 from modegate.core.policy.problems import PolicyProblems
@@ -58,7 +59,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def policies(file: Path) -> Policies:
-    return Policies.load(file, CountingClock())
+    return Policies.load(file, CountingClock(), DIALECTS.names)
 
 
 def in_place(path: Path, content: str) -> None:
@@ -144,7 +145,7 @@ async def test_B147_a_config_map_swap_is_noticed_each_time(tmp_path: Path) -> No
     version(1, "read")
     link = tmp_path / "policies.yaml"
     link.symlink_to("..data/policies.yaml")
-    policies = Policies.load(link, CountingClock())
+    policies = Policies.load(link, CountingClock(), DIALECTS.names)
     for number, name in ((2, "grep"), (3, "glob")):
         version(number, name)
         await policies.poll(settle=0)
@@ -223,9 +224,9 @@ async def test_B149_a_bad_file_keeps_the_last_good_policy_and_stops_a_start(
     assert problem in str(status.problems[0])
     assert failures == [1]
     with pytest.raises(PolicyProblems, match=problem):
-        Policies.load(file, CountingClock())
+        Policies.load(file, CountingClock(), DIALECTS.names)
     with pytest.raises(PolicyProblems, match=problem):
-        read_policy(file)
+        read_policy(file, DIALECTS.names)
 
 
 async def test_each_problem_is_logged_once_for_each_content(

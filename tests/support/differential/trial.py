@@ -13,7 +13,6 @@ from random import Random
 from typing import Any
 
 from modegate.core.ids import ToolName
-from modegate.core.policy.file import parse
 from modegate.core.policy.in_force import ModesInForce
 from modegate.core.policy.judge import ToolCall, Verdict
 from modegate.core.policy.model import Policy
@@ -23,6 +22,7 @@ from support.differential.clients import Call, raw_calls
 from support.differential.sdks import NodeSdks, PythonSdks, Told
 from support.differential.trees import readings
 from support.playbook import Cut, Got, Reply, Session, bytewise, cut_at, whole
+from support.policies import parse
 from support.speech import Speech
 
 RULES = """

@@ -13,21 +13,15 @@ from typing import Any
 
 import msgspec
 
-from modegate.core.errors import DialectName
+from modegate.core.endpoints import History
 from modegate.core.identify.reminders import plain, plain_parts
 from modegate.core.identify.sources import body_names
 from modegate.core.policy.model import Sessions
 from modegate.core.wire.request_body import RequestBody
 
-_HISTORY: Mapping[DialectName, str] = {
-    "chat": "messages",
-    "responses": "input",
-    "messages": "messages",
-}
-"""The field that holds a dialect's history: a list of messages or items, or the user's text alone."""
-
 _UNREADABLE = (ValueError, RecursionError)
 _DEFAULT_NAMES = body_names(Sessions())
+_DEFAULT_HISTORY = History()
 
 _decode = msgspec.json.decode
 _decode_history = msgspec.json.Decoder(list[msgspec.Raw] | str).decode
@@ -47,7 +41,7 @@ class BodyFields:
 
 
 def body_fields(
-    body: RequestBody, names: frozenset[str] = _DEFAULT_NAMES, dialect: DialectName = "chat"
+    body: RequestBody, names: frozenset[str] = _DEFAULT_NAMES, history: History = _DEFAULT_HISTORY
 ) -> BodyFields:
     """Read of a body what `identify` and `lane` need, and no more.
 
@@ -56,42 +50,42 @@ def body_fields(
     """
     for read in () if body.dense else (_read_spans, _read_whole):
         try:
-            return read(body, names, _HISTORY[dialect])
+            return read(body, names, history)
         except _UNREADABLE:
             continue
     return BodyFields(unread=sha256(body.decoded).hexdigest())
 
 
-def _read_spans(body: RequestBody, names: frozenset[str], history: str) -> BodyFields:
+def _read_spans(body: RequestBody, names: frozenset[str], history: History) -> BodyFields:
     """Decode little: the history is decoded as far as the first message of a user."""
-    text, wanted = body.decoded, names | {history}
+    text, wanted = body.decoded, names | {history.key}
     if body.readable is not text:
         raise ValueError("half a surrogate pair stands alone")
     spans = {member.key: member.value for member in body.members if member.key in wanted}
     top = {key: text[span.start : span.end] for key, span in spans.items()}
     fields = {name: _decode(top[name]) for name in names if name in top}
-    items = _decode_history(top.get(history, b"[]"))
+    items = _decode_history(top.get(history.key, b"[]"))
     if isinstance(items, str):
         return BodyFields(fields, _words(items))
-    return BodyFields(fields, _first_user_text(_decode(raw) for raw in items))
+    return BodyFields(fields, _first_user_text((_decode(raw) for raw in items), history))
 
 
-def _read_whole(body: RequestBody, names: frozenset[str], history: str) -> BodyFields:
+def _read_whole(body: RequestBody, names: frozenset[str], history: History) -> BodyFields:
     """Read what msgspec refuses and upstreams may accept, such as half a surrogate pair or a NaN."""
     top = json.loads(body.decoded)
     if not isinstance(top, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004 -- unreadable, like all else here
     fields = {name: top[name] for name in names if name in top}
-    items = top.get(history)
+    items = top.get(history.key)
     if isinstance(items, str):
         return BodyFields(fields, _words(items))
-    return BodyFields(fields, _first_user_text(items if isinstance(items, list) else []))
+    return BodyFields(fields, _first_user_text(items if isinstance(items, list) else [], history))
 
 
-def _first_user_text(items: Iterable[Any]) -> str:
+def _first_user_text(items: Iterable[Any], history: History) -> str:
     for item in items:
         if isinstance(item, dict) and item.get("role") == "user":
-            return _words(item.get("content"))
+            return _words(item.get(history.content))
     return ""
 
 

@@ -8,12 +8,13 @@ author believes.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Literal, cast
 
 import msgspec
 
+from modegate.core.errors import DialectName
 from modegate.core.ids import DEFAULT_MODE, ModeId
 from modegate.core.policy.control import known_tenant, read_control
 from modegate.core.policy.document import YamlValue, read_document
@@ -56,14 +57,14 @@ _TEXT_CALLS = ("pass", "refuse")
 _SECTION_IN = ("instructions", "input")
 
 
-def parse(text: str | bytes) -> Policy:
-    """Read a policy.
+def parse(text: str | bytes, dialects: Sequence[DialectName]) -> Policy:
+    """Read a policy, whose routes may name these dialects.
 
     Raises:
         PolicyProblems: with all that is wrong.
     """
     root = read_document(text)
-    policy = _policy(root)
+    policy = _policy(root, dialects)
     if root.document.problems:
         raise PolicyProblems(root.document.problems)
     return replace(policy, hash=meaning(policy))
@@ -100,7 +101,7 @@ def _hashed(limits: Limits) -> dict[str, Any]:
     }
 
 
-def _policy(root: YamlValue) -> Policy:
+def _policy(root: YamlValue, dialects: Sequence[DialectName]) -> Policy:
     keys = root.mapping(KEYS[""])
     if keys is None:
         return Policy("", {})
@@ -127,7 +128,7 @@ def _policy(root: YamlValue) -> Policy:
         limits=_limits(keys["limits"]) if "limits" in keys else Limits(),
         narrate=narrate is not False,
         upstreams=upstreams,
-        routes=read_routes(keys["routes"], upstreams) if "routes" in keys else (),
+        routes=read_routes(keys["routes"], upstreams, dialects) if "routes" in keys else (),
         control=read_control(keys["control"]) if "control" in keys else Control(),
         approvals=_approvals(keys["approvals"]) if "approvals" in keys else WAITS,
     )

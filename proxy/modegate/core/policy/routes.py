@@ -5,14 +5,13 @@ Pure and cheap: the body is looked at only where a route asks for the model, and
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import unquote
 
 import msgspec
 
-from modegate.core.endpoints import Endpoint
+from modegate.core.endpoints import Api, Apis, Endpoint
 from modegate.core.errors import BadRequest, DialectName
 from modegate.core.policy.globs import glob_matches
 from modegate.core.policy.upstreams import Route
@@ -20,25 +19,22 @@ from modegate.core.wire.headers import Headers, get_one
 from modegate.core.wire.request_body import RequestBody
 from modegate.core.wire.weight import TOO_DENSE
 
-_DEPLOYMENT = re.compile(rb"/openai/deployments/([^/]+)/")
-_RESPONSES = re.compile(rb"(?:/v1)?/(?:responses|conversations)(?:/|$)")
-_MESSAGES = re.compile(rb"(?:/v1)?/messages(?:/|$)")
+
+def api_of(apis: Apis, endpoint: Endpoint, headers: Headers) -> Api:
+    """Return the API that a request belongs to, also where its endpoint is an operation of none."""
+    return endpoint.api if endpoint.gated else api_of_path(apis, endpoint.path, headers)
 
 
-def dialect_of(endpoint: Endpoint, headers: Headers) -> DialectName:
-    """Return the API that a request belongs to, also where its endpoint is of no dialect."""
-    return endpoint.dialect if endpoint.gated else dialect_of_path(endpoint.path, headers)
-
-
-def dialect_of_path(path: bytes, headers: Headers) -> DialectName:
-    """Return the API that a path without a session's prefix belongs to; chat where nothing says otherwise.
+def api_of_path(apis: Apis, path: bytes, headers: Headers) -> Api:
+    """Return the API that a path without a session's prefix belongs to; the first where nothing says.
 
     A list of models is asked of the Anthropic API under the OpenAI API's path; the line that its clients
     must send tells them apart. Stored answers belong to the API that stored them.
     """
-    if _MESSAGES.match(path) or get_one(headers, b"anthropic-version") is not None:
-        return "messages"
-    return "responses" if _RESPONSES.match(path) else "chat"
+    sent = {name for name, _ in headers}
+    told = (api for api in apis.all if api.header in sent)
+    fits = (api for api in apis.all if api.paths is not None and api.paths.match(path))
+    return next(told, None) or next(fits, apis.first)
 
 
 def wants_model(routes: Sequence[Route], dialect: DialectName) -> bool:
@@ -73,10 +69,13 @@ def has_model(endpoint: Endpoint, headers: Headers) -> bool:
     return kind == b"application/json"
 
 
-def model_of_path(path: bytes) -> str | None:
-    """Return the deployment that an Azure-style path names."""
-    match = _DEPLOYMENT.match(path)
-    return unquote(match[1].decode("latin-1")) if match else None
+def model_of_path(apis: Apis, endpoint: Endpoint) -> str | None:
+    """Return the model that a path names, as that of an Azure-style deployment; None where it names none."""
+    path, operation = endpoint.path, endpoint.operation
+    found = [operation.match(path)] if operation is not None else []
+    found += [api.models.match(path) for api in apis.all if api.models is not None]
+    model = next((match["model"] for match in found if match and match.re.groupindex), None)
+    return unquote(model.decode("latin-1")) if model else None
 
 
 def model_of_body(body: RequestBody) -> str | None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from modegate.core.endpoints import Credential
 from modegate.core.errors import DialectName
 from modegate.core.wire.headers import Headers
 
@@ -97,15 +98,11 @@ class Injected:
         return bool(self.key) or self.secret
 
 
-def with_injected(headers: Headers, dialect: DialectName, added: Injected) -> Headers:
-    """Return the lines to send: the client's, with what modegate adds in place of lines of the same name.
-
-    The key goes as `authorization: Bearer` to OpenAI-like APIs and as `x-api-key` to the Anthropic API's.
-    """
+def with_injected(headers: Headers, credential: Credential, added: Injected) -> Headers:
+    """Return the lines to send: the client's, with what modegate adds in place of lines of the same name."""
     lines = list(added.headers)
     if added.key:
-        own = (b"x-api-key", added.key)
-        lines.append(own if dialect == "messages" else (b"authorization", b"Bearer " + added.key))
+        lines.append(credential.line(added.key))
     if not lines:
         return headers
     replaced = {name for name, _ in lines} | (CREDENTIALS if added.credential else set())

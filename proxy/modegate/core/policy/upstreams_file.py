@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from typing import Any, Literal, cast
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from modegate.core.errors import DialectName
 from modegate.core.policy.base_url import Base
 from modegate.core.policy.document import YamlValue, suggestion
 from modegate.core.policy.schema import KEYS, choice, count, duration
@@ -15,7 +16,6 @@ from modegate.core.wire.headers import HOP_BY_HOP, OUR_OWN
 
 MAX_POOL = 100_000
 """More connections than a process may have descriptors."""
-DIALECTS = ("chat", "responses", "messages")
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
@@ -42,19 +42,23 @@ def read_upstreams(place: YamlValue) -> dict[str, UpstreamSpec]:
     return found
 
 
-def read_routes(place: YamlValue, upstreams: Collection[str]) -> tuple[Route, ...]:
-    """Read `routes`, each to an upstream that exists."""
+def read_routes(
+    place: YamlValue, upstreams: Collection[str], dialects: Sequence[DialectName]
+) -> tuple[Route, ...]:
+    """Read `routes`, each to an upstream that exists, and for a dialect of these."""
     found: list[Route] = []
     for entry in place.sequence() or []:
         if found and found[-1].dialect is None and found[-1].model is None:
             entry.problem("is never reached: the route in front of it takes everything")
-        route = _route(entry, upstreams)
+        route = _route(entry, upstreams, dialects)
         if route is not None:
             found.append(route)
     return tuple(found)
 
 
-def _route(entry: YamlValue, upstreams: Collection[str]) -> Route | None:
+def _route(
+    entry: YamlValue, upstreams: Collection[str], dialects: Sequence[DialectName]
+) -> Route | None:
     keys = entry.mapping(KEYS["routes[]"])
     if keys is None:
         return None
@@ -64,10 +68,9 @@ def _route(entry: YamlValue, upstreams: Collection[str]) -> Route | None:
     name = keys["upstream"].string()
     if name is not None and name not in upstreams:
         keys["upstream"].problem(f"no such upstream; {suggestion(name, upstreams)}")
-    dialect = choice(keys["dialect"], DIALECTS) if "dialect" in keys else None
+    dialect = choice(keys["dialect"], tuple(dialects)) if "dialect" in keys else None
     model = keys["model"].string() if "model" in keys else None
-    kind = cast("Literal['chat', 'responses', 'messages'] | None", dialect)
-    return Route(name or "", kind, None if model == "*" else model)
+    return Route(name or "", dialect, None if model == "*" else model)
 
 
 def _upstream(entry: YamlValue, name: str) -> UpstreamSpec | None:

@@ -6,9 +6,10 @@ A dialect is one value that its package makes; `modegate.core.dialects.registere
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
+from modegate.core.endpoints import Api
 from modegate.core.errors import DialectName
 from modegate.core.ids import ToolName
 from modegate.core.log.events import AnswerMapped, Segment, WithheldHop
@@ -26,6 +27,7 @@ from modegate.core.step.answer.parts import (
 from modegate.core.step.answer.straightener import Ids, Straightener
 from modegate.core.step.effects import CallUpstream
 from modegate.core.step.request.request_form import Manner
+from modegate.core.step.translation import Translation
 from modegate.core.wire.request_body import RequestBody
 
 
@@ -186,7 +188,8 @@ def _as_it_came(body: bytes, _ids: Ids) -> bytes:
 class Dialect(Generic[RequestT, ChoiceT]):
     """One API. Its functions take the requests and choices that its own readers gave."""
 
-    name: DialectName
+    api: Api
+    """What is known of it without reading a body."""
 
     # Requests.
     read: Callable[[RequestBody], RequestT]
@@ -244,6 +247,15 @@ class Dialect(Generic[RequestT, ChoiceT]):
     mend: Callable[[CallUpstream, bytes], CallUpstream | None] | None = None
     """For an API that may refuse what a mode changes: the request to send instead of one that was refused
     with these words; None where this is no such refusal."""
+    translation: Translation | None = None
+    """How providers are reached that do not speak it; None where none can be."""
+    variants: Mapping[str, Dialect[RequestT, ChoiceT]] = field(default_factory=dict)
+    """By the name of an operation that is read in another way."""
+
+    @property
+    def name(self) -> DialectName:
+        """What it is called in policies, logs and metrics."""
+        return self.api.name
 
 
 AnyDialect: TypeAlias = Dialect[Request, ChoiceRead]

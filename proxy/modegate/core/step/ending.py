@@ -204,7 +204,7 @@ class Ending:
         if self._head_sent:
             body = self._writer.error(error)
             return [*log, SendBytes(body), StopUpstream(), *self._finish(error.code)]
-        body = error_json(error, self._dialect.name)
+        body = error_json(error, self._dialect.api.error)
         head = self._send_head(error.status, error_head(error, body))
         return [*log, *head, SendBytes(body), StopUpstream(), *self._finish(error.code)]
 

@@ -6,11 +6,11 @@ and what comes back bears the client's id again.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import msgspec
 
+from modegate.core.endpoints import StoredPaths
 from modegate.core.errors import EndpointNotGated
 from modegate.core.ids import StepId
 from modegate.core.log.events import AnswerMapped
@@ -21,7 +21,6 @@ from modegate.core.step.stored_answers import known
 from modegate.core.step.text_calls.gate import TextGate
 from modegate.core.step.text_calls.shapes import TextCalls
 
-_PATH = re.compile(rb"(?P<base>.*/responses/)(?P<id>[A-Za-z0-9_-]+)(?P<rest>/[a-z_]+)?/?")
 _WHOLE = frozenset({b"", b"stream=false"})
 """Queries that leave the answer one body; `include` adds to it and is taken too."""
 
@@ -42,21 +41,21 @@ class Fetch:
     """It is for what the answer was given to: the request's items."""
 
 
-def name_of(path: bytes) -> str:
+def name_of(paths: StoredPaths, path: bytes) -> str:
     """Return the id of the answer that a path names; empty for none."""
-    match = _PATH.fullmatch(path)
+    match = paths.name.fullmatch(path)
     return match["id"].decode() if match else ""
 
 
-def plan(path: bytes, query: bytes, in_force: ModesInForce) -> Fetch | None:
+def plan(paths: StoredPaths, path: bytes, query: bytes, in_force: ModesInForce) -> Fetch | None:
     """Find what a request is for; None where it may pass as it is.
 
     Raises:
         EndpointNotGated: in a mode, an answer that is not known to be this session's; or a form of an
             answer that cannot be looked at.
     """
-    match = _PATH.fullmatch(path)
-    name = name_of(path)
+    match = paths.name.fullmatch(path)
+    name = name_of(paths, path)
     mapped = known(name, in_force.state)
     if match is None or mapped is None:
         if not in_force.gated:
@@ -70,7 +69,7 @@ def plan(path: bytes, query: bytes, in_force: ModesInForce) -> Fetch | None:
         raise EndpointNotGated(
             "of an answer that was given in a mode, no stream can be fetched; fetch it whole"
         )
-    if match["rest"] == b"/input_items":
+    if match["rest"] == paths.items:
         # What the client asked stands at the hop that it knows: the others were asked by modegate.
         return Fetch(path, name, mapped, asked=True)
     rest = path[match.end("id") :]

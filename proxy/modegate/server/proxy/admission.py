@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
 from dataclasses import dataclass
 
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from modegate.core.endpoints import Endpoint, Kind, advice
+from modegate.core.endpoints import Apis, Endpoint, Kind
 from modegate.core.errors import (
     ControlTokenSent,
     EndpointNotGated,
@@ -74,18 +73,17 @@ class Admission:
                 "a name it is known by (see MODEGATE_HOSTS), and from no other site"
             )
 
-    def check_gateable(self, endpoint: Endpoint, gated: Container[Kind], why: str) -> None:
+    def check_gateable(self, endpoint: Endpoint, apis: Apis, why: str) -> None:
         """In a mode, refuse what the upstream may take for something that the gate does not read.
 
-        `gated` are the endpoints that it reads, and `why` says which mode is in force.
+        `why` says which mode is in force.
         """
         scope, method = self.scope, self.scope["method"]
         path = endpoint.path.decode("latin-1")[:200]
-        passes = endpoint.kind in (Kind.HARMLESS, Kind.STORED)
-        if not passes and endpoint.kind not in gated:
+        if endpoint.kind is Kind.OTHER:
             raise EndpointNotGated(
-                f"{why}, and modegate cannot gate {method} {path}; {advice(endpoint.path)}, or set the mode "
-                "to default"
+                f"{why}, and modegate cannot gate {method} {path}; {apis.advice(endpoint.path)}, "
+                "or set the mode to default"
             )
         other = override(method, scope["raw_path"], scope["query_string"], self.headers)
         if other is not None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from starlette.types import Send
 
-from modegate.core.dialects.responses.answer.fetched import FetchedItems, FetchedResponse
-from modegate.core.dialects.responses.dialect import RESPONSES
 from modegate.core.errors import AnswerUnreadable, TooLarge
 from modegate.core.ids import StepId
 from modegate.core.policy.in_force import ModesInForce, combine
 from modegate.core.step.answer.rejection import Rejection
+from modegate.core.step.dialect import AnyDialect
 from modegate.core.step.stored_answers_get import Fetch, judge, reworded
 from modegate.core.wire import headers as lines
 from modegate.core.wire.content_encoding import BadEncoding, UnknownEncoding, decoder
@@ -29,10 +28,20 @@ class Room:
     executor: Executor
 
 
+@dataclass(frozen=True, slots=True)
+class StoredRequest:
+    """A step that asks for a stored answer, and what the session stands under."""
+
+    step: StepId
+    dialect: AnyDialect
+    planned: Fetch
+    in_force: ModesInForce
+
+
 async def fetch(
     upstream: Upstream,
     request: UpstreamRequest,
-    what: tuple[StepId, Fetch, ModesInForce],
+    what: StoredRequest,
     send: Send,
     room: Room,
     watch: SessionWatch,
@@ -44,7 +53,7 @@ async def fetch(
         TooLarge: it is over `limits.body`.
         Overloaded: it is more than may be held now.
     """
-    step, planned, in_force = what
+    in_force = what.in_force
     answer = await upstream.send(request)
     try:
         body = await _whole(answer, in_force.policy.limits.body, room)
@@ -52,7 +61,7 @@ async def fetch(
         await answer.close()
     now = combine(in_force, await watch.read())
     if 200 <= answer.status < 300:
-        body = await room.executor(len(body), _allowed, body, (step, planned, now))
+        body = await room.executor(len(body), _allowed, body, replace(what, in_force=now))
     elif answer.status < 400:
         # A client that follows a redirect would get an answer that nobody looks at.
         raise AnswerUnreadable(f"the upstream answers {answer.status}, and no stored answer")
@@ -67,12 +76,14 @@ async def fetch(
     return "fetched"
 
 
-def _allowed(body: bytes, what: tuple[StepId, Fetch, ModesInForce]) -> bytes:
-    step, planned, in_force = what
+def _allowed(body: bytes, what: StoredRequest) -> bytes:
+    stored, step, planned, in_force = what.dialect.stored, what.step, what.planned, what.in_force
+    if stored is None:
+        raise TypeError("this dialect's answers are not kept")
     if planned.asked:
-        return judge(step, FetchedItems(body), planned, in_force)
-    body = reworded(step, body, RESPONSES, in_force)
-    return judge(step, FetchedResponse(body), planned, in_force)
+        return judge(step, stored.fetched_items(body), planned, in_force)
+    body = reworded(step, body, what.dialect, in_force)
+    return judge(step, stored.fetched(body), planned, in_force)
 
 
 async def _whole(answer: UpstreamAnswer, limit: int, room: Room) -> bytes:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from modegate.core.endpoints import Kind
-from modegate.core.step.dialect import AnyDialect
+from modegate.core.dialects.registered import Dialects
 from modegate.server.access import Access, Sites
 from modegate.server.clock import Clock
 from modegate.server.log.batch_writer import BatchWriter
@@ -40,8 +39,7 @@ class StepServices:
     """Whose tokens go to no upstream."""
     sites: Sites
     """Under which names requests are taken that get a credential of ours."""
-    dialects: dict[Kind, AnyDialect]
-    """The endpoints that the gate can read."""
+    dialects: Dialects
     clock: Clock
     metrics: Metrics
     memory: Memory

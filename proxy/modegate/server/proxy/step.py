@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 
 from starlette.types import Receive, Scope, Send
 
-from modegate.core.endpoints import Endpoint, Kind, classify
+from modegate.core.endpoints import Endpoint, Kind
 from modegate.core.errors import (
-    DialectName,
     ModegateError,
     Tightened,
     error_head,
@@ -21,8 +20,8 @@ from modegate.core.identify.sources import body_names
 from modegate.core.ids import LOCAL, SessionKey
 from modegate.core.policy.in_force import ModesInForce
 from modegate.core.policy.routes import (
-    dialect_of,
-    dialect_of_path,
+    api_of,
+    api_of_path,
     has_model,
     model_of_body,
     model_of_path,
@@ -35,7 +34,7 @@ from modegate.core.wire.request_body import RequestBody
 from modegate.server.proxy.admission import Admission
 from modegate.server.proxy.client import ClientAnswer, ClientRequest
 from modegate.server.proxy.drive import Drive, DriveContext
-from modegate.server.proxy.fetch import Room, fetch
+from modegate.server.proxy.fetch import Room, StoredRequest, fetch
 from modegate.server.proxy.memory import COPIES, Share
 from modegate.server.proxy.passthrough import UnderWayAnswer, Watched, pass_through
 from modegate.server.proxy.request_body import BodyReader
@@ -83,7 +82,8 @@ class Step:
             self._request, self._headers, limits.body, self._share, services.executor
         )
         # Errors are written in it, also that of a path whose session has no valid name.
-        self._dialect = dialect_of_path(_PREFIX.sub(b"", scope["raw_path"]), self._headers)
+        self._apis = services.dialects.apis
+        self._api = api_of_path(self._apis, _PREFIX.sub(b"", scope["raw_path"]), self._headers)
         self._drive: Drive | None = None
         self._raw: AnyDialect | None = None
         """What an answer that passes raw is written in."""
@@ -105,7 +105,7 @@ class Step:
         if self._drive is not None:
             await self._drive.fail(error)
         elif not self._answer.began:
-            body = error_json(error, self._dialect)
+            body = error_json(error, self._api.error)
             head = {"status": error.status, "headers": error_head(error, body)}
             await self._answer({"type": "http.response.start", **head})
             await self._answer({"type": "http.response.body", "body": body, "more_body": False})
@@ -117,12 +117,12 @@ class Step:
         scope, services = self._scope, self._services
         self._admission.check_size(self._policy.limits.body)
         self._admission.check_credential(services.access)
-        endpoint = classify(scope["method"], scope["raw_path"])
-        self._dialect = dialect_of(endpoint, self._headers)
-        self._log.endpoint = endpoint.kind
+        endpoint = self._apis.classify(scope["method"], scope["raw_path"])
+        self._api = api_of(self._apis, endpoint, self._headers)
+        self._log.endpoint = endpoint.name
         found = await self._identify(endpoint)
-        if found.derived and endpoint.kind is Kind.STORED:
-            found = replace(found, previous=stored_answers_get.name_of(endpoint.path))
+        if found.derived and (paths := endpoint.stored_paths) is not None:
+            found = replace(found, previous=stored_answers_get.name_of(paths, endpoint.path))
         found = await services.sessions.follow(found)
         self._log.session = found.key.session
         if endpoint.kind is not Kind.HARMLESS:
@@ -141,7 +141,7 @@ class Step:
         fields = BodyFields()
         if endpoint.kind is not Kind.HARMLESS:
             body = await self._body.read()
-            what = (body, body_names(sessions), endpoint.dialect)
+            what = (body, body_names(sessions), endpoint.api.history)
             fields = await self._services.executor(body.cost, body_fields, *what)
         return session.identify(head, fields, sessions, LOCAL)
 
@@ -154,25 +154,25 @@ class Step:
         in_force = await services.sessions.enter(found, self._policy, path)
         if watch.watch_parents(in_force):
             in_force = await watch.read()
-        model = await self._model(endpoint, self._dialect)
+        model = await self._model(endpoint)
         if watch.mark.changed:
             # A large body waits in a line with others, which can take a while.
             in_force = await watch.read()
         self._log.mode, self._log.policy = in_force.label, in_force.policy.hash
         if in_force.gated:
             why = f"session {found.key.session!r} is in mode {in_force.label!r}"
-            self._admission.check_gateable(endpoint, services.dialects, why)
-        with services.upstreams.pick(self._dialect, model) as upstream:
+            self._admission.check_gateable(endpoint, self._apis, why)
+        with services.upstreams.pick(self._api, model) as upstream:
             self._admission.check_site(services.sites, upstream)
-            dialect = services.dialects.get(endpoint.kind)
+            dialect = services.dialects.of(endpoint)
             route = _Route(endpoint, found.key, upstream, watch, dialect)
             self._outcome = await self._send(route, in_force)
 
-    async def _model(self, endpoint: Endpoint, dialect: DialectName) -> str | None:
+    async def _model(self, endpoint: Endpoint) -> str | None:
         """Return the model that the request names, if its upstream depends on that; else nothing is read."""
-        if not self._services.upstreams.wants_model(dialect):
+        if not self._services.upstreams.wants_model(self._api.name):
             return None
-        named = model_of_path(endpoint.path)
+        named = model_of_path(self._apis, endpoint)
         if named is not None or not has_model(endpoint, self._headers):
             return named
         body = await self._body.read()
@@ -184,11 +184,8 @@ class Step:
             self._log.how = GATED if in_force.gated else RESTORED
             drive = await self._driven(route, route.dialect, gated=in_force.gated)
             return await drive.run(in_force)
-        if route.endpoint.kind is Kind.STORED:
-            query = self._scope["query_string"]
-            planned = stored_answers_get.plan(route.endpoint.path, query, in_force)
-            if planned is not None:
-                return await self._fetched(planned, in_force, route)
+        if (wanted := self._stored(route.endpoint, in_force)) is not None:
+            return await self._fetched(wanted, route)
         self._raw = route.dialect
         return await self._pass(route, in_force)
 
@@ -221,16 +218,22 @@ class Step:
         self._services.metrics.tightened.labels("cut").inc()
         return Tightened.code
 
-    async def _fetched(
-        self, planned: stored_answers_get.Fetch, in_force: ModesInForce, route: _Route
-    ) -> str:
+    def _stored(self, endpoint: Endpoint, in_force: ModesInForce) -> StoredRequest | None:
+        """Return what is asked for, if it is a stored answer that must be looked at."""
+        paths, keeper = endpoint.stored_paths, self._services.dialects.keeper(endpoint)
+        if paths is None or keeper is None:
+            return None
+        query = self._scope["query_string"]
+        planned = stored_answers_get.plan(paths, endpoint.path, query, in_force)
+        return StoredRequest(self.id, keeper, planned, in_force) if planned else None
+
+    async def _fetched(self, wanted: StoredRequest, route: _Route) -> str:
         head = lines.request_headers(self._headers, content_length=False)
         head = lines.replace(head, b"accept-encoding", b"identity")
-        target = self._target(planned.path)
+        target = self._target(wanted.planned.path)
         request = UpstreamRequest(self._scope["method"], target, head, b"")
-        what = (self.id, planned, in_force)
         room = Room(self._share, self._services.executor)
-        return await fetch(route.upstream, request, what, self._answer, room, route.watch)
+        return await fetch(route.upstream, request, wanted, self._answer, room, route.watch)
 
     async def _driven(self, route: _Route, dialect: AnyDialect, *, gated: bool) -> Drive:
         """Begin an exchange: from here on, errors are told by it."""

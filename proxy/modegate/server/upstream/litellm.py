@@ -11,27 +11,22 @@ import asyncio
 import importlib
 import logging
 import os
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-import msgspec
-
-from modegate.core.endpoints import Kind, classify
+from modegate.core.dialects.registered import Dialects
 from modegate.core.errors import BadRequest, DialectName, UpstreamFailed, UpstreamTimeout
 from modegate.core.policy.upstreams import UpstreamSpec
+from modegate.core.step.translation import Translation
 from modegate.core.wire.content_encoding import BadEncoding, UnknownEncoding, decoder
 from modegate.core.wire.headers import Headers, get_one, replace
 from modegate.server.upstream.litellm_answer import (
-    chat_object,
-    error_body,
-    frame,
-    join_thinking,
-    messages_frame,
-    messages_object,
-    responses_object,
+    LitellmAnswer,
+    json_answer,
     told,
+    whole_answer,
 )
 from modegate.server.upstream.litellm_request import AMBIENT, Asked, asked, model_for, renamed
 from modegate.server.upstream.loopback import is_loopback
@@ -44,11 +39,6 @@ _ENVIRONMENT: Final = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "LITELLM_OFFLINE_MODE": "true",
     "LITELLM_MODE": "PRODUCTION",  # else a `.env` file of the working directory is read
-}
-_DIALECTS: Final[dict[Kind, DialectName]] = {
-    Kind.CHAT: "chat",
-    Kind.RESPONSES: "responses",
-    Kind.MESSAGES: "messages",
 }
 
 
@@ -106,10 +96,15 @@ class LitellmUpstream:
     """A provider that litellm speaks to."""
 
     def __init__(
-        self, spec: UpstreamSpec, library: Library, native: Upstream | None = None
+        self,
+        spec: UpstreamSpec,
+        library: Library,
+        dialects: Dialects,
+        native: Mapping[DialectName, Upstream] = MappingProxyType({}),
     ) -> None:
-        """Take what the policy says, and an upstream that speaks Messages without translation."""
+        """Take what the policy says, and by dialect the upstreams that speak it without translation."""
         self._spec = spec
+        self._dialects = dialects
         self._library = library
         self._native = native
         self._extra = [name.encode() for name, _ in spec.headers]
@@ -125,30 +120,32 @@ class LitellmUpstream:
             UpstreamFailed: no connection, or no answer.
             UpstreamTimeout: it took too long.
         """
-        endpoint = classify(request.method, request.target.partition(b"?")[0])
-        if self._native is not None and endpoint.dialect == "messages":
-            return await self._native.send(await self._asking_for_ours(request))
-        dialect = _DIALECTS.get(endpoint.kind)
-        if dialect is None:
+        endpoint = self._dialects.apis.classify(request.method, request.target.partition(b"?")[0])
+        if (native := self._native.get(endpoint.dialect)) is not None:
+            return await native.send(await self._asking_for_ours(request))
+        api = endpoint.api
+        translation = self._dialects.named(api.name).translation
+        if translation is None or endpoint.operation is not api.operations[0]:
             words = (
                 f"upstream {self._spec.name} answers chat completions, Responses and Messages only"
             )
-            return _error(endpoint.dialect, 404, words, None)
-        wanted = asked(dialect, await _whole(request))
+            told_as = api.error(words, 404, "not_found")
+            return json_answer(404, translation.failure(404, words) if translation else told_as)
+        wanted = asked(translation, await _whole(request))
         secret = _credential(request.headers)
-        call = await self._call(dialect, wanted, request.headers, secret)
+        call = await self._call(translation, wanted, request.headers, secret)
         try:
             given = await call
             if wanted.streamed:
-                return await LitellmAnswer.streamed(dialect, given, self._spec.name)
+                return await LitellmAnswer.streamed(translation, given, self._spec.name)
         except Exception as error:  # noqa: BLE001 -- litellm raises what its many parts raise
-            return self._failed(dialect, error, secret)
-        return _whole_answer(dialect, given)
+            return self._failed(translation, error, secret)
+        return whole_answer(translation, given)
 
     async def close(self) -> None:
         """Let go of connections; those of the library are the process's."""
-        if self._native is not None:
-            await self._native.close()
+        for native in self._native.values():
+            await native.close()
 
     async def _asking_for_ours(self, request: UpstreamRequest) -> UpstreamRequest:
         if self._spec.litellm.endswith("/*"):
@@ -158,7 +155,7 @@ class LitellmUpstream:
         return UpstreamRequest(request.method, request.target, headers, body)
 
     async def _call(
-        self, dialect: DialectName, wanted: Asked, headers: Headers, secret: str
+        self, translation: Translation, wanted: Asked, headers: Headers, secret: str
     ) -> Any:
         provider, model = model_for(self._spec.litellm, wanted.model)
         if not secret and provider not in AMBIENT:
@@ -167,11 +164,6 @@ class LitellmUpstream:
                 f"no credential for upstream {self._spec.name}: send one, or set its key"
             )
         litellm = await self._library.load()
-        functions = {
-            "chat": litellm.acompletion,
-            "responses": litellm.aresponses,
-            "messages": litellm.anthropic_messages,
-        }
         timeouts = self._spec.timeouts
         more: dict[str, Any] = {
             "model": model,
@@ -189,9 +181,9 @@ class LitellmUpstream:
             more["extra_headers"] = {
                 name.decode(): value.decode() for name, value in extra.items() if value is not None
             }
-        return functions[dialect](**wanted.arguments, **more)
+        return getattr(litellm, translation.function)(**wanted.arguments, **more)
 
-    def _failed(self, dialect: DialectName, error: Exception, secret: str) -> LitellmAnswer:
+    def _failed(self, translation: Translation, error: Exception, secret: str) -> LitellmAnswer:
         """Return a provider's error as an answer; what is no answer of it is raised."""
         cause = getattr(error, "original_exception", None) or error
         status = getattr(cause, "status_code", None)
@@ -203,123 +195,7 @@ class LitellmUpstream:
             raise UpstreamFailed(f"upstream {self._spec.name}: no answer ({kind})") from error
         words = told(str(getattr(cause, "message", cause)), secret)
         retry_after = lines.get("retry-after") if lines is not None else None
-        return _error(dialect, status, words, retry_after)
-
-
-@dataclass(slots=True)
-class LitellmAnswer:
-    """A translated answer: whole, or a stream whose first pieces have come."""
-
-    status: int
-    headers: Headers
-    first: list[bytes]
-    rest: AsyncIterator[bytes] | None = None
-    source: Any = None
-    """What litellm gave, to be closed."""
-    name: str = ""
-
-    @classmethod
-    async def streamed(cls, dialect: DialectName, source: Any, name: str) -> LitellmAnswer:
-        """Wait for the first of a stream, so that what goes wrong before it is still an error's answer.
-
-        For Messages litellm begins with a frame of its own; the second is the first of the provider's.
-        """
-        pieces = _pieces(dialect, source)
-        first: list[bytes] = []
-        try:
-            async for piece in pieces:
-                first.append(piece)
-                if len(first) > (dialect == "messages"):
-                    break
-        except BaseException:
-            await source.aclose()
-            raise
-        head = [(b"content-type", b"text/event-stream; charset=utf-8")]
-        return cls(200, head, first, pieces, source, name)
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield the body.
-
-        Raises:
-            UpstreamFailed: it broke off.
-        """
-        for piece in self.first:
-            yield piece
-        if self.rest is None:
-            return
-        try:
-            async for piece in self.rest:
-                yield piece
-        except Exception as error:
-            kind = type(error).__name__
-            raise UpstreamFailed(f"upstream {self.name}: its answer broke off ({kind})") from error
-
-    async def close(self) -> None:
-        """End the exchange at once if it still runs."""
-        if self.source is not None:
-            source, self.source = self.source, None
-            await source.aclose()
-
-
-async def _pieces(dialect: DialectName, source: Any) -> AsyncIterator[bytes]:
-    """Yield a stream's frames in the dialect, cut back to what it knows.
-
-    Raises:
-        Exception: what litellm raises.
-    """
-    if dialect == "messages":
-        async for piece in source:
-            failure = getattr(source, "stream_failure", None)
-            if failure is not None:
-                raise failure
-            yield messages_frame(piece)
-        return
-    async for event in source:
-        data = event.model_dump(mode="json", exclude_none=True)
-        if dialect == "chat":
-            yield frame(dialect, chat_object(data))
-        else:
-            yield frame(dialect, responses_object(data, _thinking(source, data)))
-    if dialect == "chat":
-        yield b"data: [DONE]\n\n"
-
-
-def _thinking(source: Any, event: dict[str, Any]) -> str | None:
-    """Return what the provider wants back of a reasoning item that ends: litellm tells it only at the end
-    of the whole answer, and clients keep the item as it ended."""
-    if event.get("type") != "response.output_item.done" or event["item"].get("type") != "reasoning":
-        return None
-    module = importlib.import_module(
-        "litellm.responses.litellm_completion_transformation.reasoning_items"
-    )
-    blocks: list[dict[str, Any]] = []
-    for chunk in getattr(source, "collected_chat_completion_chunks", ()):
-        for choice in chunk["choices"]:
-            for block in choice["delta"].get("thinking_blocks") or []:
-                join_thinking(blocks, block)
-    encoded: str | None = module.encode_thinking_blocks(blocks)
-    return encoded
-
-
-def _whole_answer(dialect: DialectName, given: Any) -> LitellmAnswer:
-    data = given if isinstance(given, dict) else given.model_dump(mode="json", exclude_none=True)
-    mended: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-        "chat": chat_object,
-        "responses": responses_object,
-        "messages": messages_object,
-    }
-    return _json(200, msgspec.json.encode(mended[dialect](data)), None)
-
-
-def _error(dialect: DialectName, status: int, words: str, retry_after: str | None) -> LitellmAnswer:
-    return _json(status, error_body(dialect, status, words), retry_after)
-
-
-def _json(status: int, body: bytes, retry_after: str | None) -> LitellmAnswer:
-    head = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    if retry_after:
-        head.append((b"retry-after", retry_after.encode()))
-    return LitellmAnswer(status, head, [body])
+        return json_answer(status, translation.failure(status, words), retry_after)
 
 
 def _credential(headers: Headers) -> str:

@@ -1,126 +1,116 @@
-"""Answers of a provider that is reached by translation (litellm), cut back to the dialect's frames.
+"""Answers of a provider that is reached by translation (litellm), as their dialect has them.
 
 So the gate and the client read them as any other answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import importlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from modegate.core.errors import DialectName
-from modegate.core.step.answer.calls import SIGNATURE
+from modegate.core.errors import UpstreamFailed
+from modegate.core.step.translation import Translation
+from modegate.core.wire.headers import Headers
 
 MESSAGE_LIMIT = 2000
 """Characters of a provider's error that are told."""
 
-_CHUNK = (
-    "id",
-    "object",
-    "created",
-    "model",
-    "service_tier",
-    "system_fingerprint",
-    "choices",
-    "usage",
-)
-_CHOICE = ("index", "delta", "message", "finish_reason", "logprobs")
-_MESSAGE = (
-    "role",
-    "content",
-    "refusal",
-    "reasoning_content",
-    "thinking_blocks",
-    "tool_calls",
-    "function_call",
-    "annotations",
-    "audio",
-    "images",
-)
-_CALL = ("index", "id", "type", "function")
-_USAGE = (
-    "prompt_tokens",
-    "completion_tokens",
-    "total_tokens",
-    "prompt_tokens_details",
-    "completion_tokens_details",
-)
 
-_MESSAGES_ERRORS = {
-    400: "invalid_request_error",
-    401: "authentication_error",
-    403: "permission_error",
-    404: "not_found_error",
-    413: "request_too_large",
-    429: "rate_limit_error",
-    529: "overloaded_error",
-}
+@dataclass(slots=True)
+class LitellmAnswer:
+    """A translated answer: whole, or a stream whose first pieces have come."""
+
+    status: int
+    headers: Headers
+    first: list[bytes]
+    rest: AsyncIterator[bytes] | None = None
+    source: Any = None
+    """What litellm gave, to be closed."""
+    name: str = ""
+
+    @classmethod
+    async def streamed(cls, translation: Translation, source: Any, name: str) -> LitellmAnswer:
+        """Wait for the first of a stream, so that what goes wrong before it is still an error's answer.
+
+        What litellm begins with of its own does not count.
+        """
+        pieces = _pieces(translation, source)
+        first: list[bytes] = []
+        try:
+            async for piece in pieces:
+                first.append(piece)
+                if len(first) > translation.opening:
+                    break
+        except BaseException:
+            await source.aclose()
+            raise
+        head = [(b"content-type", b"text/event-stream; charset=utf-8")]
+        return cls(200, head, first, pieces, source, name)
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Yield the body.
+
+        Raises:
+            UpstreamFailed: it broke off.
+        """
+        for piece in self.first:
+            yield piece
+        if self.rest is None:
+            return
+        try:
+            async for piece in self.rest:
+                yield piece
+        except Exception as error:
+            kind = type(error).__name__
+            raise UpstreamFailed(f"upstream {self.name}: its answer broke off ({kind})") from error
+
+    async def close(self) -> None:
+        """End the exchange at once if it still runs."""
+        if self.source is not None:
+            source, self.source = self.source, None
+            await source.aclose()
 
 
-def chat_object(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Cut a chat completion, or a chunk of one, back to what the dialect knows.
+async def _pieces(translation: Translation, source: Any) -> AsyncIterator[bytes]:
+    """Yield a stream's frames in the dialect, cut back to what it knows.
 
-    Thinking stays, in the two ways in which clients of other providers know it.
+    Raises:
+        Exception: what litellm raises.
     """
-    kept = _kept(given, _CHUNK)
-    kept["choices"] = [_choice(choice) for choice in given.get("choices") or []]
-    if kept.get("usage"):
-        kept["usage"] = _kept(kept["usage"], _USAGE)
-    return kept
+    thoughts = partial(_thoughts, source)
+    async for piece in source:
+        failure = getattr(source, "stream_failure", None)
+        if failure is not None:
+            raise failure
+        yield translation.frame(piece if isinstance(piece, bytes) else _plain(piece), thoughts)
+    if translation.end:
+        yield translation.end
 
 
-def _choice(given: Mapping[str, Any]) -> dict[str, Any]:
-    kept = _kept(given, _CHOICE)
-    kept.setdefault("finish_reason", None)
-    for key in ("delta", "message"):
-        if key in kept:
-            message = kept[key] = _kept(kept[key], _MESSAGE)
-            if not message.get("images"):
-                message.pop("images", None)
-            if "tool_calls" in message:
-                message["tool_calls"] = _calls(message["tool_calls"], whole=key == "message")
-            if key == "message":
-                message.setdefault("content", None)
-    return kept
+def _plain(given: Any) -> dict[str, Any]:
+    plain: dict[str, Any] = (
+        given if isinstance(given, dict) else given.model_dump(mode="json", exclude_none=True)
+    )
+    return plain
 
 
-def _calls(given: Iterable[Mapping[str, Any]], *, whole: bool) -> list[dict[str, Any]]:
-    calls = [_kept(call, _CALL) for call in given]
-    if whole:
-        for call in calls:
-            call.pop("index", None)  # there is no such key outside of a stream
-    return calls
-
-
-def responses_object(given: dict[str, Any], thinking: str | None = None) -> dict[str, Any]:
-    """Mend an answer, or an event of one, of the Responses API.
-
-    litellm writes reasoning items in two ways, one of them with what a message has. `thinking` is what the
-    provider wants back of the item that ends with this event.
-    """
-    response = given.get("response", given)
-    for item in response.get("output") or []:
-        _mend(item, None)
-    if given.get("type") == "response.output_item.done":
-        _mend(given["item"], thinking)
-    for holder in (given, response):
-        holder.pop("provider_specific_fields", None)
-    if response.get("usage"):
-        response["usage"].pop("cost", None)
-    return given
-
-
-def _mend(item: dict[str, Any], thinking: str | None) -> None:
-    item.pop("provider_specific_fields", None)
-    if item.get("type") != "reasoning":
-        return
-    texts = [part.get("text", "") for part in item.pop("content", None) or []]
-    item.pop("role", None)
-    item.setdefault("summary", [{"type": "summary_text", "text": text} for text in texts])
-    if thinking is not None:
-        item.setdefault("encrypted_content", thinking)
+def _thoughts(source: Any) -> str | None:
+    """Return what the provider wants back of the reasoning that a stream has had so far."""
+    module = importlib.import_module(
+        "litellm.responses.litellm_completion_transformation.reasoning_items"
+    )
+    blocks: list[dict[str, Any]] = []
+    for chunk in getattr(source, "collected_chat_completion_chunks", ()):
+        for choice in chunk["choices"]:
+            for block in choice["delta"].get("thinking_blocks") or []:
+                join_thinking(blocks, block)
+    encoded: str | None = module.encode_thinking_blocks(blocks)
+    return encoded
 
 
 def join_thinking(blocks: list[dict[str, Any]], piece: dict[str, Any]) -> None:
@@ -140,51 +130,17 @@ def join_thinking(blocks: list[dict[str, Any]], piece: dict[str, Any]) -> None:
         )
 
 
-def messages_object(given: dict[str, Any]) -> dict[str, Any]:
-    """Cut a whole answer of the Messages API, or an event of one, back to what the dialect knows."""
-    for block in given.get("content") or []:
-        _sign(block)
-    if given.get("type") == "content_block_start":
-        _sign(given["content_block"])
-    return given
+def whole_answer(translation: Translation, given: Any) -> LitellmAnswer:
+    """Return an answer that is no stream."""
+    return json_answer(200, msgspec.json.encode(translation.whole(_plain(given))))
 
 
-def messages_frame(given: bytes) -> bytes:
-    """Cut an event that is written already back to what the dialect knows; others keep their bytes."""
-    if b"provider_specific_fields" not in given:
-        return given
-    data = given[given.index(b"data: ") + len(b"data: ") :]
-    return frame("messages", messages_object(msgspec.json.decode(data)))
-
-
-def _sign(block: dict[str, Any]) -> None:
-    """Put what Gemini wants back with a call into the call's id, as litellm does in the other dialects:
-    clients give ids back as they were, and nothing else that they do not know."""
-    more = block.pop("provider_specific_fields", None) or {}
-    signature = more.get("signature")
-    if signature and block.get("type") == "tool_use" and SIGNATURE not in block["id"]:
-        block["id"] += SIGNATURE + signature
-
-
-def frame(dialect: DialectName, event: Mapping[str, Any]) -> bytes:
-    """Return a server-sent event."""
-    data = msgspec.json.encode(event)
-    if dialect == "chat":
-        return b"data: %b\n\n" % data
-    return b"event: %b\ndata: %b\n\n" % (str(event["type"]).encode(), data)
-
-
-def error_body(dialect: DialectName, status: int, message: str) -> bytes:
-    """Return a provider's error in the dialect's own format."""
-    if dialect == "messages":
-        kind = _MESSAGES_ERRORS.get(
-            status, "invalid_request_error" if status < 500 else "api_error"
-        )
-        return msgspec.json.encode({"type": "error", "error": {"type": kind, "message": message}})
-    kinds = {401: "authentication_error", 429: "rate_limit_error"}
-    kind = kinds.get(status, "invalid_request_error" if status < 500 else "server_error")
-    error = {"message": message, "type": kind, "param": None, "code": None}
-    return msgspec.json.encode({"error": error})
+def json_answer(status: int, body: bytes, retry_after: str | None = None) -> LitellmAnswer:
+    """Return an answer with a JSON body."""
+    head = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    if retry_after:
+        head.append((b"retry-after", retry_after.encode()))
+    return LitellmAnswer(status, head, [body])
 
 
 def told(text: str, secret: str = "") -> str:
@@ -198,7 +154,3 @@ def told(text: str, secret: str = "") -> str:
     if secret:
         said = said.replace(secret, "***")
     return said[:MESSAGE_LIMIT]
-
-
-def _kept(given: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
-    return {key: given[key] for key in keys if given.get(key) is not None}

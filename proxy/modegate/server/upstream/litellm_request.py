@@ -6,40 +6,15 @@ of its own, so only what the dialect knows is let through; the rest is left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
-from modegate.core.errors import BadRequest, DialectName
-from modegate.core.step.answer.calls import SIGNATURE
+from modegate.core.errors import BadRequest
+from modegate.core.step.translation import Translation
 from modegate.core.wire import json_spans
 from modegate.core.wire.weight import REQUEST_VALUES, TOO_DENSE, is_dense
-
-_CHAT_FIELDS = """
-    messages tools tool_choice functions function_call parallel_tool_calls stream stream_options
-    temperature top_p n stop max_tokens max_completion_tokens presence_penalty frequency_penalty
-    logit_bias logprobs top_logprobs response_format seed user reasoning_effort verbosity thinking
-    modalities prediction service_tier web_search_options prompt_cache_key safety_identifier
-"""
-_RESPONSES_FIELDS = """
-    input instructions include max_output_tokens parallel_tool_calls reasoning stream temperature
-    text tool_choice tools top_p truncation user prompt_cache_key safety_identifier service_tier
-"""
-_MESSAGES_FIELDS = """
-    messages system max_tokens tools tool_choice stream temperature top_p top_k stop_sequences
-    thinking metadata
-"""
-FIELDS: Final[Mapping[DialectName, frozenset[str]]] = {
-    "chat": frozenset(_CHAT_FIELDS.split()),
-    "responses": frozenset(_RESPONSES_FIELDS.split()),
-    "messages": frozenset(_MESSAGES_FIELDS.split()),
-}
-"""The keys of a body that are passed on."""
-
-STORED: Final = ("previous_response_id", "conversation", "prompt", "background")
-"""What refers to something that the OpenAI API keeps, and nobody keeps here."""
 
 OFFERED: Final = ("function", "custom", "namespace", "web_search", "bash_", "text_editor_")
 """How the types of tools begin that are passed on."""
@@ -77,7 +52,7 @@ class Asked:
         return self.arguments.get("stream") is True
 
 
-def asked(dialect: DialectName, body: bytes) -> Asked:
+def asked(translation: Translation, body: bytes) -> Asked:
     """Read what of a body is passed on.
 
     Raises:
@@ -89,21 +64,15 @@ def asked(dialect: DialectName, body: bytes) -> Asked:
         fields = msgspec.json.decode(json_spans.without_lone_surrogates(body), type=dict[str, Any])
     except (ValueError, RecursionError) as error:
         raise BadRequest("the request's body is not a JSON object") from error
-    if dialect == "responses":
-        for name in STORED:
-            if fields.get(name):
-                raise BadRequest(
-                    f"{name} is not possible with this model: nothing is stored for it; "
-                    "send the whole input"
-                )
-    passed = {key: value for key, value in fields.items() if key in FIELDS[dialect]}
+    for name in translation.refused:
+        if fields.get(name):
+            raise BadRequest(
+                f"{name} is not possible with this model: nothing is stored for it; send the whole input"
+            )
+    passed = {key: value for key, value in fields.items() if key in translation.fields}
     if isinstance(passed.get("tools"), list):
         passed["tools"] = [tool for tool in passed["tools"] if _is_offered(tool)] or None
-    if dialect == "messages":
-        _give_back(passed.get("messages"))
-        user = passed.get("metadata")
-        known = user.get("user_id") if isinstance(user, dict) else None
-        passed["metadata"] = None if known is None else {"user_id": known}
+    translation.adapt(passed)
     model = fields.get("model")
     return Asked(
         model if isinstance(model, str) else None,
@@ -120,17 +89,6 @@ def _is_offered(tool: Any) -> bool:
         return False
     kind = tool.get("type") or "function"
     return isinstance(kind, str) and kind.startswith(OFFERED)
-
-
-def _give_back(messages: Any) -> None:
-    """Put what `litellm_answer` wrote into a call's id where litellm looks for it in this dialect."""
-    for message in messages if isinstance(messages, list) else []:
-        content = message.get("content") if isinstance(message, dict) else None
-        for block in content if isinstance(content, list) else []:
-            name = block.get("id") if isinstance(block, dict) else None
-            if isinstance(name, str) and SIGNATURE in name and block.get("type") == "tool_use":
-                signature = name.partition(SIGNATURE)[2]
-                block["provider_specific_fields"] = {"signature": signature}
 
 
 def renamed(body: bytes, pattern: str) -> bytes:

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from modegate.core.dialects.registered import Dialects
+from modegate.core.endpoints import Api
 from modegate.core.errors import DialectName, UpstreamFailed
 from modegate.core.policy.base_url import Base
 from modegate.core.policy.model import Policy
@@ -35,12 +37,9 @@ from modegate.server.upstream.litellm import Library, LitellmUpstream
 from modegate.server.upstream.litellm_request import AMBIENT
 from modegate.server.upstream.protocol import Upstream, UpstreamAnswer, UpstreamRequest
 
-OPENAI = "https://api.openai.com/v1"
-ANTHROPIC = "https://api.anthropic.com"
-
 logger = logging.getLogger(__name__)
 
-Default = Callable[[DialectName], Upstream]
+Default = Callable[[Api], Upstream]
 """Who answers what no route fits."""
 
 
@@ -66,7 +65,7 @@ class ChosenUpstream:
     def __init__(
         self,
         upstream: Upstream,
-        dialect: DialectName,
+        api: Api,
         given: Injected,
         learned: dict[str, Manner],
         *,
@@ -78,7 +77,7 @@ class ChosenUpstream:
         self.stores = stores
         """Whether an answer can be stored there, for later requests to refer to."""
         self._upstream = upstream
-        self._dialect = dialect
+        self._api = api
         self._added = given
 
     @property
@@ -88,7 +87,7 @@ class ChosenUpstream:
 
     async def send(self, request: UpstreamRequest) -> UpstreamAnswer:
         """Send a request, dressed; raises as the upstream does."""
-        headers = with_injected(request.headers, self._dialect, self._added)
+        headers = with_injected(request.headers, self._api.credential, self._added)
         return await self._upstream.send(
             UpstreamRequest(request.method, request.target, headers, request.body)
         )
@@ -110,6 +109,7 @@ class Upstreams:
 
     default: Default
     environment: Mapping[str, str]
+    dialects: Dialects
     library: Library = field(default_factory=Library)
     _learned: dict[DialectName, dict[str, Manner]] = field(default_factory=dict)
     """Of what no route fits."""
@@ -151,19 +151,19 @@ class Upstreams:
         return wants_model(self._routes, dialect)
 
     @contextmanager
-    def pick(self, dialect: DialectName, model: str | None) -> Iterator[ChosenUpstream]:
+    def pick(self, api: Api, model: str | None) -> Iterator[ChosenUpstream]:
         """Yield the upstream for a request, and keep it open meanwhile."""
-        name = choose(self._routes, dialect, model)
+        name = choose(self._routes, api.name, model)
         if name is None:
-            learned = self._learned.setdefault(dialect, {})
-            yield ChosenUpstream(self.default(dialect), dialect, Injected(), learned)
+            learned = self._learned.setdefault(api.name, {})
+            yield ChosenUpstream(self.default(api), api, Injected(), learned)
             return
         client = self._clients[name]
         client.steps += 1
         try:
             stores = not client.spec.litellm
-            learned = client.learned.setdefault(dialect, {})
-            yield ChosenUpstream(client.upstream, dialect, client.added, learned, stores=stores)
+            learned = client.learned.setdefault(api.name, {})
+            yield ChosenUpstream(client.upstream, api, client.added, learned, stores=stores)
         finally:
             client.steps -= 1
             if client.retired:
@@ -225,10 +225,13 @@ class Upstreams:
             raise ValueError(
                 "needs the package litellm: pip install '.[litellm]' in modegate's checkout"
             )
-        # What speaks Messages is not translated to them.
-        anthropic = spec.litellm.startswith("anthropic/")
-        native = self._http(replace(spec, url=spec.url or ANTHROPIC)) if anthropic else None
-        return LitellmUpstream(spec, self.library, native)
+        provider = spec.litellm.partition("/")[0]
+        native = {
+            dialect.name: self._http(replace(spec, url=spec.url or dialect.api.home))
+            for dialect in self.dialects
+            if dialect.translation is not None and dialect.translation.native == provider
+        }
+        return LitellmUpstream(spec, self.library, self.dialects, native)
 
 
 def _trusting(path: str) -> ssl.SSLContext:

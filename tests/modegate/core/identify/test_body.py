@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from modegate.core.errors import DialectName
 from modegate.core.identify.body import BodyFields, body_fields
 from modegate.core.wire.request_body import RequestBody
+from support.dialect_facts import api
 
 HI = {"role": "user", "content": "hi"}
 PARTS = [{"type": "image"}, {"type": "text", "text": "fix"}, {"type": "text", "text": "it"}, 1]
@@ -90,7 +91,9 @@ def test_the_first_words_of_the_user_in_each_dialect(
 ) -> None:
     more = {"x": "\ud83d", "user": "\ud83d"} if odd else {}
     fields = body_fields(
-        RequestBody(json.dumps({**body, **more}).encode()), frozenset({"user"}), dialect
+        RequestBody(json.dumps({**body, **more}).encode()),
+        frozenset({"user"}),
+        api(dialect).history,
     )
     assert fields == BodyFields({"user": "\ud83d"} if odd else {}, text)
 
@@ -148,8 +151,12 @@ _items: st.SearchStrategy[Any] = st.recursive(
     st.sampled_from(["chat", "responses", "messages"]),
 )
 def test_anything_is_read_in_either_way_alike(body: dict[str, Any], dialect: DialectName) -> None:
-    plain = body_fields(RequestBody(json.dumps(body).encode()), frozenset({"x"}), dialect)
+    plain = body_fields(
+        RequestBody(json.dumps(body).encode()), frozenset({"x"}), api(dialect).history
+    )
     odd = body_fields(
-        RequestBody(json.dumps({**body, "y": "\ud83d"}).encode()), frozenset({"x"}), dialect
+        RequestBody(json.dumps({**body, "y": "\ud83d"}).encode()),
+        frozenset({"x"}),
+        api(dialect).history,
     )
     assert (plain.first_user_text, plain.unread) == (odd.first_user_text, "")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modegate.core.endpoints import classify
+from modegate.core.dialects.registered import DIALECTS
 from modegate.core.errors import BadSession
 from modegate.core.identify.body import BodyFields, body_fields
 from modegate.core.identify.session import (
@@ -37,7 +37,7 @@ REJECT = Sessions(when_missing="reject")
 def head(path: str = "/v1/chat/completions", /, **lines: str) -> Head:
     """Build a head; `x_session_id="a"` becomes the line `x-session-id: a`."""
     headers = [(k.replace("_", "-").encode(), v.encode()) for k, v in lines.items()]
-    return Head("POST", classify("POST", path.encode()), headers)
+    return Head("POST", DIALECTS.apis.classify("POST", path.encode()), headers)
 
 
 def of_body(body: dict[str, Any], sessions: Sessions = DEFAULT) -> Identified:
@@ -191,7 +191,9 @@ def test_r9_a_helper_without_a_parent_is_held_by_the_path_alone() -> None:
 @pytest.mark.parametrize("value", [b"", b"s1 ", b"s1\x00", b"s\xc3\xa9", b"a/b", b"x" * 129, b".."])
 @pytest.mark.parametrize("path", [b"/v1/chat/completions", b"/s/S/v1/chat/completions"])
 def test_B133_a_given_id_that_is_malformed_is_refused(value: bytes, path: bytes) -> None:
-    request_head = Head("POST", classify("POST", path), [(b"x-modegate-session", value)])
+    request_head = Head(
+        "POST", DIALECTS.apis.classify("POST", path), [(b"x-modegate-session", value)]
+    )
     with pytest.raises(BadSession, match="is not valid"):
         from_head(request_head, DEFAULT, LOCAL)
 
@@ -200,7 +202,9 @@ def test_B133_a_given_id_that_is_malformed_is_refused(value: bytes, path: bytes)
 def test_B133_two_values_of_one_header_are_refused(name: bytes) -> None:
     def twice(other: bytes) -> Head:
         return Head(
-            "POST", classify("POST", b"/v1/chat/completions"), [(name, b"s1"), (name, other)]
+            "POST",
+            DIALECTS.apis.classify("POST", b"/v1/chat/completions"),
+            [(name, b"s1"), (name, other)],
         )
 
     with pytest.raises(BadSession, match=f"two values of header:{name.decode()}"):
@@ -366,7 +370,7 @@ def test_an_id_goes_before_an_earlier_answer() -> None:
 def test_a_request_without_an_id_can_be_rejected() -> None:
     with pytest.raises(BadSession, match=r"/s/SESSION/v1.*x-modegate-session"):
         identify(head(), BodyFields({}, "hello"), REJECT, LOCAL)
-    models = Head("GET", classify("GET", b"/v1/models"), [])
+    models = Head("GET", DIALECTS.apis.classify("GET", b"/v1/models"), [])
     assert identify(models, BodyFields(), REJECT, LOCAL).derived
 
 
@@ -453,9 +457,9 @@ def recorded(what: str) -> tuple[Identified, Head, str]:
     """Identify a recorded request; give its head and first words too."""
     one = RECORDED[what]
     lines = [(name.encode(), value.encode()) for name, value in one["headers"]]
-    request_head = Head("POST", classify("POST", one["path"].encode()), lines)
+    request_head = Head("POST", DIALECTS.apis.classify("POST", one["path"].encode()), lines)
     fields = body_fields(
-        RequestBody(json.dumps(one["body"]).encode()), dialect=request_head.endpoint.dialect
+        RequestBody(json.dumps(one["body"]).encode()), history=request_head.endpoint.api.history
     )
     found = identify(request_head, fields, DEFAULT, LOCAL)
     return found, request_head, fields.first_user_text
@@ -523,7 +527,7 @@ _bodies = st.binary(max_size=60) | _objects.map(lambda body: json.dumps(body).en
 def test_anything_is_identified_safely_or_refused(
     headers: Headers, body: bytes, sessions: Sessions
 ) -> None:
-    request_head = Head("POST", classify("POST", b"/v1/chat/completions"), headers)
+    request_head = Head("POST", DIALECTS.apis.classify("POST", b"/v1/chat/completions"), headers)
     fields = body_fields(RequestBody(body))
     try:
         early = from_head(request_head, sessions, LOCAL)

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from modegate.core.ids import LOCAL
 from modegate.core.policy.conditions import Condition, When
-from modegate.core.policy.file import parse
 from modegate.core.policy.model import (
     Effect,
     Exit,
@@ -24,6 +23,7 @@ from modegate.core.policy.model import (
 )
 from modegate.core.policy.problems import PolicyProblems
 from modegate.core.policy.schema import KEYS
+from support.policies import parse
 
 FULL = """\
 version: 1

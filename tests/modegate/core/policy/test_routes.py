@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modegate.core.endpoints import classify
+from modegate.core.dialects.registered import DIALECTS
 from modegate.core.errors import BadRequest, DialectName
 from modegate.core.policy.routes import (
+    api_of,
     choose,
-    dialect_of,
     has_model,
     model_of_body,
     model_of_path,
@@ -58,7 +57,7 @@ def test_the_first_route_that_fits_wins(
     [
         ((), {"chat": False, "responses": False, "messages": False}),
         (ROUTES, {"chat": True, "responses": True, "messages": False}),
-        ((Route("a"), Route("b", None, "x")), dict.fromkeys(get_args(DialectName), False)),
+        ((Route("a"), Route("b", None, "x")), dict.fromkeys(DIALECTS.names, False)),
         ((Route("b", "chat", "x"), Route("a")), {"chat": True, "responses": False}),
     ],
     ids=["no routes", "several", "all taken before", "all taken behind"],
@@ -74,11 +73,11 @@ def test_the_model_is_asked_for_only_where_it_decides(
         st.builds(
             Route,
             st.sampled_from("abc"),
-            st.sampled_from([None, *get_args(DialectName)]),
+            st.sampled_from([None, *DIALECTS.names]),
             st.sampled_from([None, "x", "y*"]),
         )
     ),
-    st.sampled_from(get_args(DialectName)),
+    st.sampled_from(DIALECTS.names),
     st.sampled_from(["x", "yz", "q"]),
 )
 def test_where_the_model_is_not_asked_for_it_changes_nothing(
@@ -110,7 +109,7 @@ def test_where_the_model_is_not_asked_for_it_changes_nothing(
 def test_every_request_belongs_to_an_api(
     method: str, path: bytes, headers: Headers, expected: DialectName
 ) -> None:
-    assert dialect_of(classify(method, path), headers) == expected
+    assert api_of(DIALECTS.apis, DIALECTS.apis.classify(method, path), headers).name == expected
 
 
 @pytest.mark.parametrize(
@@ -128,7 +127,7 @@ def test_uploads_are_not_taken_whole_for_their_model(
     path: bytes, content_type: bytes | None, expected: bool
 ) -> None:
     headers = [(b"content-type", content_type)] if content_type else []
-    assert has_model(classify("POST", path), headers) is expected
+    assert has_model(DIALECTS.apis.classify("POST", path), headers) is expected
 
 
 @pytest.mark.parametrize(
@@ -142,7 +141,7 @@ def test_uploads_are_not_taken_whole_for_their_model(
     ],
 )
 def test_a_deployment_in_the_path_is_the_model(path: bytes, expected: str | None) -> None:
-    assert model_of_path(path) == expected
+    assert model_of_path(DIALECTS.apis, DIALECTS.apis.classify("POST", path)) == expected
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from modegate.core.policy.upstreams import (
     with_injected,
 )
 from modegate.core.wire.headers import Headers
+from support.dialect_facts import api
 
 CLIENT: Headers = [
     (b"x-first", b"1"),
@@ -37,19 +38,19 @@ WITHOUT: Headers = [CLIENT[0], CLIENT[-1]]
 def test_a_key_takes_the_place_of_all_that_the_client_sent(
     dialect: DialectName, line: tuple[bytes, bytes]
 ) -> None:
-    assert with_injected(CLIENT, dialect, Injected(key=b"k")) == [*WITHOUT, line]
+    assert with_injected(CLIENT, api(dialect).credential, Injected(key=b"k")) == [*WITHOUT, line]
 
 
 def test_a_secret_header_does_too() -> None:
     given = Injected(headers=((b"api-key", b"k"),), secret=True)
     assert given.credential
-    assert with_injected(CLIENT, "chat", given) == [*WITHOUT, (b"api-key", b"k")]
+    assert with_injected(CLIENT, api("chat").credential, given) == [*WITHOUT, (b"api-key", b"k")]
 
 
 def test_another_header_leaves_the_clients_credential() -> None:
     given = Injected(headers=((b"x-first", b"2"), (b"x-team", b"t")))
     assert not given.credential
-    assert with_injected(CLIENT, "chat", given) == [
+    assert with_injected(CLIENT, api("chat").credential, given) == [
         *CLIENT[1:],
         (b"x-first", b"2"),
         (b"x-team", b"t"),
@@ -57,7 +58,7 @@ def test_another_header_leaves_the_clients_credential() -> None:
 
 
 def test_nothing_added_is_nothing_changed() -> None:
-    assert with_injected(CLIENT, "messages", Injected()) is CLIENT
+    assert with_injected(CLIENT, api("messages").credential, Injected()) is CLIENT
 
 
 SPEC = UpstreamSpec(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from modegate.core.policy.file import parse
 from modegate.core.policy.problems import PolicyProblems
 from modegate.core.policy.upstreams import Pool, Route, Timeouts, UpstreamSpec, Value
+from support.policies import parse
 
 MODES = "modes: {plan: {section: s, tools: [read]}}\n"
 FULL = """\

@@ -7,16 +7,19 @@ from typing import Any
 
 import pytest
 
+from modegate.core.dialects.registered import DIALECTS
 from modegate.core.dialects.responses.answer.fetched import FetchedItems, FetchedResponse
 from modegate.core.dialects.responses.dialect import RESPONSES
-from modegate.core.endpoints import Kind, classify
+from modegate.core.endpoints import Kind
 from modegate.core.errors import AnswerUnreadable, EndpointNotGated
 from modegate.core.ids import DEFAULT_MODE, StepId
 from modegate.core.policy.model import Effect
 from modegate.core.step.stored_answers_get import judge, plan, reworded
+from support.dialect_facts import stored_paths
 from support.playbook import Session, mode, policy, rule
 from support.responses import answer, call, message, request, response, session
 
+PATHS = stored_paths("responses")
 WRITE = call("write", '{"path":"SECRET"}')
 READ = call("read", "{}", 2)
 GREP = call("grep", "{}", 3)
@@ -49,7 +52,7 @@ TWO = [
     ("GET\n", b"/v1/responses/a", Kind.OTHER),
 ])  # fmt: skip
 def test_which_requests_are_for_a_stored_answer(method: str, path: bytes, kind: Kind) -> None:
-    assert classify(method, path).kind == kind
+    assert DIALECTS.apis.classify(method, path).kind == kind
 
 
 @pytest.mark.parametrize(("path", "wanted"), [
@@ -60,13 +63,13 @@ def test_which_requests_are_for_a_stored_answer(method: str, path: bytes, kind: 
     (b"/v1/responses/resp_3", b"/v1/responses/resp_3"),
 ])  # fmt: skip
 def test_the_provider_is_asked_for_the_last_hop(path: bytes, wanted: bytes) -> None:
-    planned = plan(path, b"include=x", given(*TWO).in_force())
+    planned = plan(PATHS, path, b"include=x", given(*TWO).in_force())
     assert planned is not None
     assert planned.path == wanted
 
 
 def test_an_answer_of_which_nothing_was_refused_is_known() -> None:
-    planned = plan(b"/v1/responses/resp_1", b"", given(answer(message("a"))).in_force())
+    planned = plan(PATHS, b"/v1/responses/resp_1", b"", given(answer(message("a"))).in_force())
     assert planned is not None
     assert planned.path == b"/v1/responses/resp_1"
 
@@ -80,19 +83,19 @@ def test_an_answer_of_which_nothing_was_refused_is_known() -> None:
 ])  # fmt: skip
 def test_what_cannot_be_looked_at_is_refused(path: bytes, query: bytes) -> None:
     with pytest.raises(EndpointNotGated):
-        plan(path, query, given(*TWO).in_force())
+        plan(PATHS, path, query, given(*TWO).in_force())
 
 
 def test_in_default_mode_unknown_answers_pass_and_known_ones_are_looked_at() -> None:
     got = given(*TWO)
     got.set_mode(DEFAULT_MODE)
-    assert plan(b"/v1/responses/resp_9", b"stream=true", got.in_force()) is None
-    assert plan(b"/v1/responses/resp_1", b"stream=false", got.in_force()) is not None
-    assert plan(b"/v1/responses/x", b"", Session(DEFAULT_MODE).in_force()) is None
+    assert plan(PATHS, b"/v1/responses/resp_9", b"stream=true", got.in_force()) is None
+    assert plan(PATHS, b"/v1/responses/resp_1", b"stream=false", got.in_force()) is not None
+    assert plan(PATHS, b"/v1/responses/x", b"", Session(DEFAULT_MODE).in_force()) is None
 
 
 def fetched(got: Session, *items: Any, name: str = "resp_1") -> Any:
-    planned = plan(b"/v1/responses/" + name.encode(), b"", got.in_force())
+    planned = plan(PATHS, b"/v1/responses/" + name.encode(), b"", got.in_force())
     assert planned is not None
     body = json.dumps(response(items, n=3)).encode()
     return json.loads(judge(StepId("s"), FetchedResponse(body), planned, got.in_force()))
@@ -111,7 +114,7 @@ def test_it_bears_the_clients_id_and_what_the_mode_allows() -> None:
 def test_g5_it_does_not_go_on_from_itself(previous: Any, told: Any) -> None:
     """A later hop goes on from the one before, which the client knows under the same id."""
     got = given(*TWO)
-    planned = plan(b"/v1/responses/resp_1", b"", got.in_force())
+    planned = plan(PATHS, b"/v1/responses/resp_1", b"", got.in_force())
     assert planned is not None
     body = json.dumps(response([message("c")], n=3, previous_response_id=previous)).encode()
     found = json.loads(judge(StepId("s"), FetchedResponse(body), planned, got.in_force()))
@@ -158,7 +161,7 @@ def test_h4_calls_in_its_text_are_not_shown_where_a_mode_says_so(
 
 def test_a_deleted_answer_is_told_under_the_clients_id() -> None:
     got = given(*TWO)
-    planned = plan(b"/v1/responses/resp_1", b"", got.in_force())
+    planned = plan(PATHS, b"/v1/responses/resp_1", b"", got.in_force())
     assert planned is not None
     body = b'{"id": "resp_3", "object": "response", "deleted": true}'
     told = judge(StepId("s"), FetchedResponse(body), planned, got.in_force())
@@ -182,7 +185,7 @@ ASKED = [
 
 def items_of(got: Session, asked: list[Any]) -> Any:
     """Return what a client is shown of what an answer was given to."""
-    planned = plan(b"/v1/responses/resp_1/input_items", b"limit=5", got.in_force())
+    planned = plan(PATHS, b"/v1/responses/resp_1/input_items", b"limit=5", got.in_force())
     assert planned is not None
     assert (planned.path, planned.asked) == (b"/v1/responses/resp_1/input_items", True)
     body = json.dumps({"object": "list", "data": asked, "has_more": False}).encode()
@@ -225,7 +228,7 @@ def test_l5_what_was_refused_is_not_shown_later_whatever_its_id(name: str) -> No
     got = given(answer(write, read))
     got.set_mode(DEFAULT_MODE)
     in_force = got.in_force()
-    planned = plan(b"/v1/responses/resp_1", b"", in_force)
+    planned = plan(PATHS, b"/v1/responses/resp_1", b"", in_force)
     assert planned is not None
     body = json.dumps(response((write, read))).encode()
     shown = judge(StepId("a" * 20), FetchedResponse(body), planned, in_force)

@@ -19,8 +19,8 @@ from typing import Any
 import httpx
 import pytest
 
+from modegate.core.dialects.registered import DIALECTS
 from modegate.core.errors import BadRequest, DialectName, UpstreamFailed, UpstreamTimeout
-from modegate.core.policy.file import parse
 from modegate.core.policy.problems import PolicyProblems
 from modegate.core.policy.upstreams import Timeouts, UpstreamSpec, Value
 from modegate.server.upstream.http import HttpUpstream
@@ -29,6 +29,8 @@ from modegate.server.upstream.pool import Upstreams
 from modegate.server.upstream.protocol import Headers, Upstream, UpstreamAnswer, UpstreamRequest
 from support import native
 from support.collected import GOT, events
+from support.dialect_facts import api
+from support.policies import parse
 from support.raw_upstream import PATIENCE, Act, RawUpstream
 from support.running import POLICIES, client, policies_file, running
 
@@ -93,7 +95,9 @@ async def read(answer: UpstreamAnswer) -> bytes:
 
 
 def upstream(library: Library, pattern: str, url: str, **more: Any) -> LitellmUpstream:
-    return LitellmUpstream(UpstreamSpec(name="u", litellm=pattern, url=url, **more), library)
+    return LitellmUpstream(
+        UpstreamSpec(name="u", litellm=pattern, url=url, **more), library, DIALECTS
+    )
 
 
 # What a client gets
@@ -332,7 +336,7 @@ async def test_the_policys_model_and_headers_go_out(library: Library) -> None:
         name="u", litellm="gemini/gemini-2.5-flash", headers=(("x-team", Value("t")),)
     )
     async with RawUpstream(native.answer) as raw:
-        up = LitellmUpstream(replace(spec, url=raw.base_url), library)
+        up = LitellmUpstream(replace(spec, url=raw.base_url), library, DIALECTS)
         sent = request("chat", gzip.compress(body("chat")), (b"x-team", b"t"))
         sent.headers.append((b"content-encoding", b"gzip"))
         await read(await up.send(sent))
@@ -363,7 +367,7 @@ async def pieces(*parts: bytes) -> AsyncIterator[bytes]:
 
 async def test_an_identity_of_the_process_needs_no_key_and_no_address() -> None:
     listening = Listening()
-    up = LitellmUpstream(UpstreamSpec(name="u", litellm="bedrock/*"), listening)
+    up = LitellmUpstream(UpstreamSpec(name="u", litellm="bedrock/*"), listening, DIALECTS)
     raw = body("chat", tools=None)
     await read(await up.send(UpstreamRequest("POST", PATHS["chat"], [], pieces(raw[:9], raw[9:]))))
     assert listening.heard.keys() == {
@@ -380,7 +384,7 @@ async def test_an_identity_of_the_process_needs_no_key_and_no_address() -> None:
 
 @pytest.mark.parametrize("encoding", [b"gzip", b"unheard-of"])
 async def test_a_body_that_cannot_be_decoded_is_refused(encoding: bytes) -> None:
-    up = LitellmUpstream(UpstreamSpec(name="u", litellm="gemini/*"), Listening())
+    up = LitellmUpstream(UpstreamSpec(name="u", litellm="gemini/*"), Listening(), DIALECTS)
     with pytest.raises(BadRequest, match="cannot be decoded"):
         await up.send(request("chat", b"{}", (b"content-encoding", encoding)))
 
@@ -560,7 +564,8 @@ async def test_messages_to_anthropic_are_not_translated(
         up = LitellmUpstream(
             UpstreamSpec(name="u", litellm=pattern, url=raw.base_url),
             Library(),
-            HttpUpstream(raw.base_url),
+            DIALECTS,
+            {"messages": HttpUpstream(raw.base_url)},
         )
         headers = [(b"x-api-key", KEY.encode()), (b"anthropic-beta", b"x")]
         assert await read(await up.send(UpstreamRequest("POST", path, headers, sent))) == b"{}"
@@ -719,7 +724,7 @@ async def test_litellm_is_loaded_once_a_policy_wants_it_so_that_no_request_waits
     """If that fails it is told in the log, and to whoever asks."""
     never: Upstream = HttpUpstream("http://127.0.0.1:9")
     library = Broken()
-    upstreams = Upstreams(lambda _dialect: never, {"K": "k"}, library)
+    upstreams = Upstreams(lambda _dialect: never, {"K": "k"}, DIALECTS, library)
     async with asyncio.TaskGroup() as group:
         tidying = group.create_task(upstreams.tidy())
         upstreams.adopt(parse(WITH_LITELLM))
@@ -727,7 +732,7 @@ async def test_litellm_is_loaded_once_a_policy_wants_it_so_that_no_request_waits
             await library.tried.wait()
         tidying.cancel()
     assert "litellm cannot be imported" in caplog.text
-    with upstreams.pick("chat", None) as picked:
+    with upstreams.pick(api("chat"), None) as picked:
         with pytest.raises(UpstreamFailed, match="litellm cannot be imported"):
             await picked.send(request("chat", body("chat")))
     await upstreams.close()
@@ -747,7 +752,7 @@ async def test_a_policy_that_wants_litellm_says_so_where_it_is_not_installed(
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     never: Upstream = HttpUpstream("http://127.0.0.1:9")
-    upstreams = Upstreams(lambda _dialect: never, {"K": "k"})
+    upstreams = Upstreams(lambda _dialect: never, {"K": "k"}, DIALECTS)
     policy = parse(WITH_LITELLM)
     with pytest.raises(PolicyProblems, match=r"pip install '\.\[litellm\]'"):
         upstreams.adopt(policy)
@@ -765,12 +770,12 @@ async def test_an_identity_of_the_process_is_a_credential_of_modegate(
     pattern: str, key: str, credential: bool
 ) -> None:
     never: Upstream = HttpUpstream("http://127.0.0.1:9")
-    upstreams = Upstreams(lambda _dialect: never, {"K": "k"})
+    upstreams = Upstreams(lambda _dialect: never, {"K": "k"}, DIALECTS)
     policy = parse(
         "modes: {plan: {section: s, tools: [read]}}\n"
         f'upstreams: {{u: {{litellm: "{pattern}"{key}}}}}\nroutes: [{{upstream: u}}]'
     )
     upstreams.adopt(policy)
-    with upstreams.pick("chat", None) as picked:
+    with upstreams.pick(api("chat"), None) as picked:
         assert picked.adds_credential is credential
     await upstreams.close()

@@ -7,19 +7,14 @@ from typing import Any
 
 import pytest
 
+from modegate.core.dialects.chat.translation import chat_object
+from modegate.core.dialects.messages.translation import messages_frame, messages_object
+from modegate.core.dialects.responses.translation import responses_object
 from modegate.core.errors import DialectName
-from modegate.server.upstream.litellm_answer import (
-    MESSAGE_LIMIT,
-    chat_object,
-    error_body,
-    frame,
-    join_thinking,
-    messages_frame,
-    messages_object,
-    responses_object,
-    told,
-)
+from modegate.core.step.translation import named_frame
+from modegate.server.upstream.litellm_answer import MESSAGE_LIMIT, join_thinking, told
 from modegate.server.upstream.litellm_request import asked
+from support.dialect_facts import translation
 
 
 def test_a_chat_completion_keeps_what_the_dialect_knows() -> None:
@@ -111,12 +106,12 @@ def test_an_item_that_ends_carries_what_the_provider_wants_back() -> None:
 def test_a_signature_travels_in_the_calls_id_and_back() -> None:
     block = {"type": "tool_use", "id": "c", "provider_specific_fields": {"signature": "c2ln"}}
     start = {"type": "content_block_start", "index": 0, "content_block": block}
-    sent = messages_frame(frame("messages", start))
+    sent = messages_frame(named_frame(start))
     (data,) = [line for line in sent.split(b"\n") if line.startswith(b"data: ")]
     back = json.loads(data.removeprefix(b"data: "))["content_block"]
     assert back == {"type": "tool_use", "id": "c__thought__c2ln"}
     body = json.dumps({"messages": [1, {"content": "x"}, {"content": [1, back]}]}).encode()
-    given = asked("messages", body).arguments["messages"][2]["content"][1]
+    given = asked(translation("messages"), body).arguments["messages"][2]["content"][1]
     assert given == back | {"provider_specific_fields": {"signature": "c2ln"}}
 
 
@@ -131,9 +126,10 @@ def test_other_frames_and_blocks_of_messages_stay() -> None:
 
 
 def test_frames_are_those_of_the_dialect() -> None:
-    assert frame("chat", {"a": 1}) == b'data: {"a":1}\n\n'
+    chunk = b'data: {"id":"a","choices":[]}\n\n'
+    assert translation("chat").frame({"id": "a", "b": 1}, lambda: None) == chunk
     event = b'event: response.created\ndata: {"type":"response.created"}\n\n'
-    assert frame("responses", {"type": "response.created"}) == event
+    assert translation("responses").frame({"type": "response.created"}, lambda: None) == event
 
 
 @pytest.mark.parametrize(
@@ -152,7 +148,7 @@ def test_frames_are_those_of_the_dialect() -> None:
 def test_an_error_is_told_as_the_dialect_tells_it(
     dialect: DialectName, status: int, kind: str
 ) -> None:
-    body = json.loads(error_body(dialect, status, "words"))
+    body = json.loads(translation(dialect).failure(status, "words"))
     assert (body["error"]["type"], body["error"]["message"]) == (kind, "words")
 
 

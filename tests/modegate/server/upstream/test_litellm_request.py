@@ -6,10 +6,12 @@ import json
 
 import pytest
 
+from modegate.core.dialects.registered import DIALECTS
 from modegate.core.dialects.responses.request.stored import unstored
 from modegate.core.errors import BadRequest, DialectName
 from modegate.core.wire.request_body import RequestBody
-from modegate.server.upstream.litellm_request import FIELDS, Asked, asked, model_for, renamed
+from modegate.server.upstream.litellm_request import Asked, asked, model_for, renamed
+from support.dialect_facts import translation
 
 
 @pytest.mark.parametrize(
@@ -33,21 +35,24 @@ def test_without_a_model_there_is_nothing_to_ask() -> None:
         model_for("gemini/*", None)
 
 
-@pytest.mark.parametrize("dialect", FIELDS)
+@pytest.mark.parametrize("dialect", DIALECTS.names)
 def test_only_what_the_dialect_knows_goes_on(dialect: DialectName) -> None:
     """No address, key or switch of the library is among it."""
-    every = dict.fromkeys(FIELDS[dialect], 1) | {"stream": True, "metadata": {"user_id": "u"}}
+    every = dict.fromkeys(translation(dialect).fields, 1) | {
+        "stream": True,
+        "metadata": {"user_id": "u"},
+    }
     more = {"api_base": "x", "api_key": "x", "mock_response": "x", "model": "m"}
-    got = asked(dialect, json.dumps(every | more).encode())
+    got = asked(translation(dialect), json.dumps(every | more).encode())
     assert (got.model, got.streamed) == ("m", True)
-    assert got.arguments.keys() == FIELDS[dialect]
+    assert got.arguments.keys() == translation(dialect).fields
     for name in ("api_base", "base_url", "api_key", "model", "mock_response", "extra_headers"):
-        assert name not in FIELDS[dialect]
+        assert name not in translation(dialect).fields
 
 
 def test_a_null_is_left_out_and_half_a_pair_is_read() -> None:
     body = b'{"model": 1, "messages": "\\ud83d", "stop": null, "stream": "true"}'
-    got = asked("chat", body)
+    got = asked(translation("chat"), body)
     assert got == Asked(None, {"messages": "\ufffd", "stream": "true"})
     assert not got.streamed
 
@@ -70,15 +75,18 @@ def test_tools_that_would_be_run_here_are_left_out() -> None:
         "function",
     ]
     body = json.dumps({"tools": [*dropped, *kept]}).encode()
-    assert asked("responses", body).arguments == {"tools": kept}
-    assert asked("chat", json.dumps({"tools": dropped}).encode()).arguments == {}
-    assert asked("chat", b'{"tools": 1}').arguments == {"tools": 1}
+    assert asked(translation("responses"), body).arguments == {"tools": kept}
+    assert asked(translation("chat"), json.dumps({"tools": dropped}).encode()).arguments == {}
+    assert asked(translation("chat"), b'{"tools": 1}').arguments == {"tools": 1}
 
 
 def test_metadata_of_messages_is_its_user_alone() -> None:
     body = b'{"messages": [], "metadata": {"user_id": "u", "tags": ["x"]}}'
-    assert asked("messages", body).arguments["metadata"] == {"user_id": "u"}
-    assert "metadata" not in asked("messages", b'{"messages": [], "metadata": 1}').arguments
+    assert asked(translation("messages"), body).arguments["metadata"] == {"user_id": "u"}
+    assert (
+        "metadata"
+        not in asked(translation("messages"), b'{"messages": [], "metadata": 1}').arguments
+    )
 
 
 @pytest.mark.parametrize(
@@ -95,7 +103,7 @@ def test_what_translation_cannot_give_is_refused(
     dialect: DialectName, body: bytes, words: str
 ) -> None:
     with pytest.raises(BadRequest, match=words):
-        asked(dialect, body)
+        asked(translation(dialect), body)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +142,9 @@ def test_a_signature_in_a_calls_id_is_given_back_beside_it() -> None:
     call = {"type": "tool_use", "id": "c__thought__c2ln"}
     others = [1, {"type": "text", "id": "c__thought__x"}, {"type": "tool_use", "id": "c"}]
     messages = [1, {"content": "x"}, {"content": [*others, call]}]
-    given = asked("messages", json.dumps({"messages": messages}).encode()).arguments["messages"]
+    given = asked(translation("messages"), json.dumps({"messages": messages}).encode()).arguments[
+        "messages"
+    ]
     assert given[2]["content"][:3] == others
     assert given[2]["content"][3] == call | {"provider_specific_fields": {"signature": "c2ln"}}
-    assert asked("messages", b'{"messages": 1}').arguments["messages"] == 1
+    assert asked(translation("messages"), b'{"messages": 1}').arguments["messages"] == 1

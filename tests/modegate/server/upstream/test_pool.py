@@ -11,14 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from modegate.core.dialects.registered import DIALECTS
 from modegate.core.errors import UpstreamFailed
-from modegate.core.policy.file import parse
 from modegate.core.policy.model import Policy
 from modegate.core.policy.problems import PolicyProblems
 from modegate.core.step.request.request_form import Manner
 from modegate.server.upstream.http import HttpUpstream
 from modegate.server.upstream.pool import MAX_LEARNED, Upstreams
 from modegate.server.upstream.protocol import Upstream, UpstreamRequest
+from support.dialect_facts import api
+from support.policies import parse
 from support.raw_upstream import PATIENCE, Act, RawUpstream, chunked, whole
 
 GET = UpstreamRequest("GET", b"/v1/models", [(b"authorization", b"Bearer client")], b"")
@@ -49,7 +51,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @asynccontextmanager
 async def pool(default: str = "http://127.0.0.1:9", **environment: str) -> AsyncIterator[Upstreams]:
     fallback = HttpUpstream(default)
-    upstreams = Upstreams(lambda _dialect: fallback, environment)
+    upstreams = Upstreams(lambda _dialect: fallback, environment, DIALECTS)
     tidying = asyncio.ensure_future(upstreams.tidy())
     try:
         yield upstreams
@@ -73,7 +75,7 @@ async def test_what_no_route_fits_goes_to_the_default_as_it_is() -> None:
             policy('upstreams: {u: {url: "http://h"}}\nroutes: [{model: m, upstream: u}]')
         )
         assert upstreams.wants_model("chat")
-        with upstreams.pick("chat", "other") as upstream:
+        with upstreams.pick(api("chat"), "other") as upstream:
             assert not upstream.adds_credential
             await asked(upstream)
     assert raw.requests[0].header("authorization") == [b"Bearer client"]
@@ -83,10 +85,10 @@ async def test_a_key_is_looked_up_and_takes_the_clients_place() -> None:
     async with RawUpstream() as raw, pool(KEY="k1\n") as upstreams:
         upstreams.adopt(leading_to(raw.base_url, ", key: {env: KEY}, strip_v1: true"))
         assert not upstreams.wants_model("chat")
-        with upstreams.pick("chat", None) as upstream:
+        with upstreams.pick(api("chat"), None) as upstream:
             assert upstream.adds_credential
             await asked(upstream)
-        with upstreams.pick("messages", None) as upstream:
+        with upstreams.pick(api("messages"), None) as upstream:
             await asked(upstream)
     assert raw.requests[0].target == b"/models"
     assert [r.header("authorization") for r in raw.requests] == [[b"Bearer k1"], []]
@@ -97,7 +99,7 @@ async def test_an_upstream_that_stays_keeps_its_connections() -> None:
     async with RawUpstream() as raw, pool() as upstreams:
         for more in ("", ", timeouts: {read: 15m}"):  # which is the default
             upstreams.adopt(leading_to(raw.base_url, more))
-            with upstreams.pick("chat", None) as upstream:
+            with upstreams.pick(api("chat"), None) as upstream:
                 await asked(upstream)
     assert (raw.connections, len(raw.requests)) == (1, 2)
 
@@ -108,7 +110,7 @@ async def test_one_that_is_gone_is_closed_when_its_last_step_has_ended() -> None
     async with RawUpstream(chunked(b"a", pause, b"b")) as old, RawUpstream() as new:
         async with pool() as upstreams:
             upstreams.adopt(leading_to(old.base_url))
-            with upstreams.pick("chat", None) as upstream:
+            with upstreams.pick(api("chat"), None) as upstream:
                 answer = await upstream.send(GET)
                 chunks = answer.chunks()
                 assert await anext(chunks) == b"a"
@@ -126,7 +128,7 @@ async def test_one_that_is_gone_is_closed_when_its_last_step_has_ended() -> None
 async def test_one_that_nobody_uses_is_closed_at_once() -> None:
     async with RawUpstream() as raw, pool() as upstreams:
         upstreams.adopt(leading_to(raw.base_url))
-        with upstreams.pick("chat", None) as upstream:
+        with upstreams.pick(api("chat"), None) as upstream:
             await asked(upstream)
         upstreams.adopt(NOWHERE)
         await raw.gone()
@@ -135,7 +137,7 @@ async def test_one_that_nobody_uses_is_closed_at_once() -> None:
 async def test_the_end_closes_all() -> None:
     async with RawUpstream() as raw, pool() as upstreams:
         upstreams.adopt(leading_to(raw.base_url))
-        with upstreams.pick("chat", None) as upstream:
+        with upstreams.pick(api("chat"), None) as upstream:
             await asked(upstream)
             await upstream.close()  # says nothing of the pool
             assert raw.open_connections == 1
@@ -158,7 +160,7 @@ async def test_what_is_not_there_is_told_and_the_old_upstreams_stay(more: str, w
         upstreams.adopt(leading_to(raw.base_url))
         with pytest.raises(PolicyProblems, match=words):
             upstreams.adopt(leading_to("http://127.0.0.1:9", more))
-        with upstreams.pick("chat", None) as upstream:
+        with upstreams.pick(api("chat"), None) as upstream:
             assert await asked(upstream) == b"{}"
 
 
@@ -185,10 +187,10 @@ async def test_an_authority_of_its_own_is_trusted_in_place_of_the_systems(
     async with server, pool() as upstreams:
         url = f"https://localhost:{server.sockets[0].getsockname()[1]}"
         upstreams.adopt(leading_to(url, f", ca: {certificate}"))
-        with upstreams.pick("chat", None) as upstream:
+        with upstreams.pick(api("chat"), None) as upstream:
             assert await asked(upstream) == b"ok"
         upstreams.adopt(leading_to(url))
-        with upstreams.pick("chat", None) as upstream:
+        with upstreams.pick(api("chat"), None) as upstream:
             with pytest.raises(UpstreamFailed, match="certificate is not trusted"):
                 await upstream.send(GET)
 
@@ -199,7 +201,7 @@ async def test_a_proxy_of_its_own_is_used(proxy: str, monkeypatch: pytest.Monkey
     async with RawUpstream() as raw, pool(PROXY=raw.base_url.replace("//", "//u:p@")) as upstreams:
         more = f", proxy: {proxy.format(url=raw.base_url)}"
         upstreams.adopt(leading_to("http://model.invalid", more))
-        with upstreams.pick("chat", None) as upstream:
+        with upstreams.pick(api("chat"), None) as upstream:
             await asked(upstream)
     assert raw.requests[0].target == b"http://model.invalid/v1/models"
 
@@ -208,7 +210,7 @@ async def test_the_environments_proxy_can_be_left_alone(monkeypatch: pytest.Monk
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     async with RawUpstream() as raw, pool() as upstreams:
         upstreams.adopt(leading_to(raw.base_url, ", proxy: none"))
-        with upstreams.pick("chat", None) as upstream:
+        with upstreams.pick(api("chat"), None) as upstream:
             await asked(upstream)
     assert raw.requests[0].target == b"/v1/models"
 
@@ -219,7 +221,7 @@ async def test_the_pools_size_and_the_timeouts_hold() -> None:
     async with RawUpstream([Act.HANG]) as raw, pool() as upstreams:
         raw.enqueue(chunked(b"a", Act.HANG))
         upstreams.adopt(leading_to(raw.base_url, more))
-        with upstreams.pick("chat", None) as upstream:
+        with upstreams.pick(api("chat"), None) as upstream:
             answer = await upstream.send(GET)
             with pytest.raises(UpstreamFailed, match="no connection in time"):
                 await upstream.send(GET)
@@ -236,27 +238,27 @@ async def test_what_an_upstream_takes_is_known_while_it_is_there() -> None:
     """By model and API, of so many models at most; what a policy changes is another upstream."""
     async with RawUpstream() as raw, pool() as upstreams:
         upstreams.adopt(leading_to(raw.base_url))
-        with upstreams.pick("chat", None) as upstream:
+        with upstreams.pick(api("chat"), None) as upstream:
             for number in range(300):
                 upstream.learn(f"m{number}", Manner(thoughts=False))
             upstream.learn("m299", KNOWN)
         upstreams.adopt(leading_to(raw.base_url))
-        with upstreams.pick("chat", None) as upstream:
+        with upstreams.pick(api("chat"), None) as upstream:
             assert len(upstream.learned) == MAX_LEARNED
             assert upstream.learned["m298"].thoughts is False
             assert upstream.learned["m299"] == KNOWN
-        with upstreams.pick("messages", None) as upstream:
+        with upstreams.pick(api("messages"), None) as upstream:
             assert not upstream.learned
         upstreams.adopt(leading_to(raw.base_url, ", timeouts: {read: 1m}"))
-        with upstreams.pick("chat", None) as upstream:
+        with upstreams.pick(api("chat"), None) as upstream:
             assert not upstream.learned
 
 
 async def test_so_is_what_the_default_takes() -> None:
     async with RawUpstream() as raw, pool(raw.base_url) as upstreams:
-        with upstreams.pick("chat", None) as upstream:
+        with upstreams.pick(api("chat"), None) as upstream:
             upstream.learn("m", KNOWN)
-        with upstreams.pick("chat", None) as upstream:
+        with upstreams.pick(api("chat"), None) as upstream:
             assert upstream.learned == {"m": KNOWN}
-        with upstreams.pick("responses", None) as upstream:
+        with upstreams.pick(api("responses"), None) as upstream:
             assert not upstream.learned

@@ -9,8 +9,10 @@ from modegate.core.dialects.chat.answer.answer_items import ChatRead
 from modegate.core.dialects.chat.answer.stream import ChatStreamReader
 from modegate.core.dialects.chat.answer.whole import ChatWhole, join_texts
 from modegate.core.dialects.chat.answer.write import ChatStreamWriter
+from modegate.core.dialects.chat.api import API
 from modegate.core.dialects.chat.request import edit, history, restore
 from modegate.core.dialects.chat.request.parsing import ChatRequest
+from modegate.core.dialects.chat.translation import TRANSLATION
 from modegate.core.step.answer.parts import Refused
 from modegate.core.step.dialect import Dialect, erased
 from modegate.core.step.request.request_form import Manner
@@ -40,7 +42,7 @@ def _newest_is_user(request: ChatRequest) -> bool:
 
 CHAT = erased(
     Dialect(
-        name="chat",
+        api=API,
         read=ChatRequest,
         assemble=edit.assemble,
         extend=_extend,
@@ -60,5 +62,6 @@ CHAT = erased(
         last_said=_last_said,
         may_go_on=lambda finish: finish not in _FINAL,
         unbound=restore.unbound,
+        translation=TRANSLATION,
     )
 )

@@ -12,8 +12,10 @@ from modegate.core.dialects.messages.answer.straight import MessagesStraightener
 from modegate.core.dialects.messages.answer.stream import MessagesStreamReader
 from modegate.core.dialects.messages.answer.whole import MessagesWhole
 from modegate.core.dialects.messages.answer.write import MessagesStreamWriter
+from modegate.core.dialects.messages.api import API
 from modegate.core.dialects.messages.request import edit, history, restore, thinking_prefix
 from modegate.core.dialects.messages.request.parsing import MessagesRequest
+from modegate.core.dialects.messages.translation import TRANSLATION
 from modegate.core.step.answer.parts import Refused
 from modegate.core.step.dialect import Dialect, Found, Notices, erased
 from modegate.core.step.request.request_form import Manner
@@ -49,7 +51,7 @@ def _last_said(out: MessageRead | None, closing: str) -> MessageRead:
 
 MESSAGES = erased(
     Dialect(
-        name="messages",
+        api=API,
         read=MessagesRequest,
         assemble=edit.assemble,
         extend=_extend,
@@ -71,5 +73,6 @@ MESSAGES = erased(
         straightener=MessagesStraightener,
         straight_whole=CallList("content", frozenset({CALL}), "id", "toolu_").straight,
         mend=thinking_prefix.mend,
+        translation=TRANSLATION,
     )
 )

@@ -15,8 +15,10 @@ from modegate.core.dialects.responses.answer.straight import ResponsesStraighten
 from modegate.core.dialects.responses.answer.stream import ResponsesStreamReader
 from modegate.core.dialects.responses.answer.whole import ResponsesWhole
 from modegate.core.dialects.responses.answer.write import ResponsesStreamWriter
+from modegate.core.dialects.responses.api import API
 from modegate.core.dialects.responses.request import edit, history, restore, stored
 from modegate.core.dialects.responses.request.parsing import ResponsesRequest
+from modegate.core.dialects.responses.translation import TRANSLATION
 from modegate.core.policy.in_force import ModesInForce
 from modegate.core.step.answer.parts import Refused
 from modegate.core.step.dialect import Assembled, Dialect, Found, Notices, StoredAnswers, erased
@@ -51,7 +53,7 @@ _STORED = StoredAnswers(
 )
 
 _RESPONSES = Dialect(
-    name="responses",
+    api=API,
     read=ResponsesRequest,
     assemble=edit.assemble,
     extend=_extend,
@@ -74,6 +76,7 @@ _RESPONSES = Dialect(
     straight_whole=CallList("output", CALLS, "call_id", "call_").straight,
     forget=restore.restore,
     stored=_STORED,
+    translation=TRANSLATION,
 )
 
 
@@ -84,17 +87,15 @@ def _assemble_compact(
     return edit.assemble(request, in_force, "")
 
 
-RESPONSES = erased(_RESPONSES)
-
-COMPACT = erased(
-    replace(
-        _RESPONSES,
-        assemble=_assemble_compact,
-        read_whole=partial(ResponsesWhole, history=True),
-        may_go_on=lambda _finish: False,
-        # Its answer is not kept, but it may go on from one that is.
-        stored=replace(_STORED, kept=lambda _request: None),
-    )
+_COMPACT = replace(
+    _RESPONSES,
+    assemble=_assemble_compact,
+    read_whole=partial(ResponsesWhole, history=True),
+    may_go_on=lambda _finish: False,
+    # Its answer is not kept, but it may go on from one that is.
+    stored=replace(_STORED, kept=lambda _request: None),
 )
 """A history goes in, a shorter one comes out, as one body that is never streamed: messages of any role may
 be in it, and nothing of it is kept as an answer."""
+
+RESPONSES = erased(replace(_RESPONSES, variants={"compact": _COMPACT}))

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from modegate.core.log.events import RequestHeader
-from modegate.core.policy.file import parse
 from modegate.core.wire.json_spans import Span, elements, members
 from support.playbook import PLAN, Session, said
+from support.policies import parse
 
 ROOT = Path(__file__).parents[5]
 POLICY = parse((ROOT / "policies.yaml").read_text())

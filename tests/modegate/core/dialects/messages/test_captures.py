@@ -16,12 +16,12 @@ from modegate.core.dialects.messages.request import edit
 from modegate.core.dialects.messages.request.parsing import MessagesRequest
 from modegate.core.ids import Lane
 from modegate.core.log.events import RequestHeader
-from modegate.core.policy.file import parse
 from modegate.core.step.request.assemble import header_event, section_for
 from modegate.core.wire.json_spans import Span, elements, members
 from modegate.core.wire.request_body import RequestBody
 from support.messages import assembled, markers, names
 from support.playbook import PLAN, Session
+from support.policies import parse
 
 ROOT = Path(__file__).parents[5]
 POLICY = parse((ROOT / "policies.yaml").read_text())

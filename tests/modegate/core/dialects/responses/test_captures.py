@@ -16,11 +16,11 @@ import pytest
 from modegate.core.dialects.responses.dialect import RESPONSES
 from modegate.core.dialects.responses.request.parsing import ResponsesRequest
 from modegate.core.log.events import RequestHeader
-from modegate.core.policy.file import parse
 from modegate.core.wire.json_spans import Span, elements, members
 from modegate.core.wire.request_body import RequestBody
 from support.asked import assembled
 from support.playbook import JSON, PLAN, Got, Reply, Session
+from support.policies import parse
 
 ROOT = Path(__file__).parents[5]
 POLICY = parse((ROOT / "policies.yaml").read_text())

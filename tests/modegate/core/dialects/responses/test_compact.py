@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from modegate.core.dialects.responses.dialect import COMPACT
+from modegate.core.dialects.responses.dialect import RESPONSES
 from support.playbook import JSON, Reply, Session
 from support.responses import answer, call, last, message, request, session
 
@@ -19,7 +19,7 @@ def compacted(*items: Any) -> Reply:
 
 
 def compact(got: Session, history: list[Any], reply: Reply) -> Any:
-    got.dialect = COMPACT
+    got.dialect = RESPONSES.variants["compact"]
     return got.step(request("read", "write", history=history), [reply])
 
 

@@ -127,7 +127,7 @@ def odd(name: str, api: str) -> Json:
 @pytest.mark.parametrize("api", ["chat", "messages", "responses"])
 def test_s7_an_allowed_tool_that_goes_is_named(api: str) -> None:
     """An object that nobody knows could be another tool; what no rule allows is not named, nor what stays."""
-    dialect = {d.name: d for d, _ in CASES.values()}[api]  # type: ignore[index]
+    dialect = {d.name: d for d, _ in CASES.values()}[api]
     make: Any = {"chat": playbook, "messages": messages, "responses": responses}[api]
     session = Session(rules=policy(mode("plan", "read", "grep")), dialect=dialect)
     body: Json = {

@@ -20,6 +20,7 @@ from modegate.core.wire.json_spans import MAX_HALVES, MAX_MEMBERS, Span
 from modegate.core.wire.request_body import RequestBody
 from modegate.core.wire.weight import ESCAPES, REQUEST_VALUES
 from modegate.server.upstream.litellm_request import asked
+from support.dialect_facts import translation
 from support.playbook import Session, mode, policy
 
 SAYS = {"role": "user", "content": "hi"}
@@ -97,7 +98,7 @@ def test_h23_a_body_of_values_alone_is_not_routed_by_its_model() -> None:
 def test_h23_a_body_of_values_alone_is_not_translated() -> None:
     more, _ = TOO_MUCH["values"]
     with pytest.raises(BadRequest, match="values"):
-        asked("chat", body("messages", more))
+        asked(translation("chat"), body("messages", more))
 
 
 def test_h23_approvals_are_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ import msgspec
 from modegate.core.dialects.chat.answer import parsing
 from modegate.core.dialects.chat.answer.call_indices import Places
 from modegate.core.dialects.chat.answer.stream import ChatFrame
+from modegate.core.dialects.chat.api import API
 from modegate.core.errors import ModegateError, UpstreamFailed, error_json
 from modegate.core.step.answer.calls import Gathered
 from modegate.core.step.answer.parts import Kind, Part
@@ -120,7 +121,7 @@ class ChatStreamWriter:
     def error(self, error: ModegateError) -> bytes:
         """Return the error frame that clients of this API take for the end of a failed stream."""
         self._over = True
-        return self._out.own(error_json(error, "chat"))
+        return self._out.own(error_json(error, API.error))
 
     def _chunk(self, choice: int, delta: dict[str, Any], finish: str | None) -> bytes:
         head = {"id": "chatcmpl-modegate", "object": "chat.completion.chunk", **self._head}

@@ -13,6 +13,7 @@ import msgspec
 
 from modegate.core.dialects.messages.answer.parsing import CALL_STOPS, INPUT_TOKENS, output_tokens
 from modegate.core.dialects.messages.answer.stream import MessagesFrame
+from modegate.core.dialects.messages.api import API
 from modegate.core.errors import ModegateError, UpstreamFailed, error_json
 from modegate.core.step.answer.parts import Kind, Part
 from modegate.core.wire.json_spans import (
@@ -161,7 +162,7 @@ class MessagesStreamWriter:
     def error(self, error: ModegateError) -> bytes:
         """Return the error event, with which a failed stream ends."""
         self._over = True
-        return self._out.own(error_json(error, "messages"), b"error")
+        return self._out.own(error_json(error, API.error), b"error")
 
     def _event(self, value: dict[str, Any]) -> bytes:
         return self._out.own(_encode(value), str(value["type"]).encode())
