@@ -41,7 +41,7 @@ async def free(log: EventLog, server: RedisServer | None) -> None:
 
 def _read_only(log: EmbeddedLog, whether: int) -> None:
     # Where the disk is really full, at which write that shows depends on what is free within the file.
-    log._writer.execute(f"pragma query_only = {whether}")
+    log._file.writer.execute(f"pragma query_only = {whether}")
 
 
 def disk_full(process: int, *, full: bool) -> None:

@@ -29,7 +29,7 @@ from modegate.server.extension import Extend, Extension, Services
 from modegate.server.jobs import Job, StartFailed
 from modegate.server.log.batch_writer import BatchWriter
 from modegate.server.log.folds import Folds
-from modegate.server.log.home import HOME_FILE, Home
+from modegate.server.log.trusted_store import IDENTITY_FILE, TrustedStore
 from modegate.server.log.open import open_log
 from modegate.server.log.protocol import EventLog
 from modegate.server.metrics import Metrics, Watched
@@ -206,8 +206,8 @@ def _access(settings: Settings, policies: Policies, clock: SystemClock) -> Acces
 
 def _log(settings: Settings, clock: SystemClock) -> EventLog:
     try:
-        home = Home(settings.state_dir / HOME_FILE, settings.log_id)
-        return open_log(settings.log, clock, home)
+        trusted = TrustedStore(settings.state_dir / IDENTITY_FILE, settings.log_id)
+        return open_log(settings.log, clock, trusted)
     except (ValueError, LogUnavailable) as error:
         raise StartFailed(f"Error: {error}") from error
 

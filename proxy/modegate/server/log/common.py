@@ -24,7 +24,7 @@ KEEP_QUESTIONS_MS = 24 * 60 * 60 * 1000
 DERIVED = "derived"
 """`Seen.how` of a session whose id was made from its first message."""
 
-ANYBODYS = ""
+ANY_AGENT = ""
 """In the index of derived sessions, the agent of one that is not known yet: it is kin to every agent."""
 
 
@@ -55,7 +55,7 @@ class Failures:
         return LogUnavailable(f"the event log cannot be {what}{': it is full' if full else ''}")
 
 
-def is_kin_of_all(key: SessionKey, entries: Sequence[Entry]) -> bool:
+def is_sibling_of_all(key: SessionKey, entries: Sequence[Entry]) -> bool:
     """Return whether a mode is set on a session with a derived id before it was opened, by a person.
 
     Rows of the index that tell whose session it is may follow later, or be lost.

@@ -5,18 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from modegate.server.clock import Clock, SystemClock
-from modegate.server.log.home import Home
 from modegate.server.log.protocol import EventLog
 from modegate.server.log.redis_url import SCHEMES as SENTINEL_SCHEMES
 from modegate.server.log.sqlite import EmbeddedLog
+from modegate.server.log.trusted_store import TrustedStore
 
 REDIS_SCHEMES = ("redis", "rediss", *SENTINEL_SCHEMES)
 
 
-def open_log(url: str, clock: Clock | None = None, home: Home | None = None) -> EventLog:
+def open_log(url: str, clock: Clock | None = None, trusted: TrustedStore | None = None) -> EventLog:
     """Open the store that the URL names: `sqlite:PATH`, or Redis in one of its forms.
 
-    `home` says which store is trusted; without it, the one that is met first.
+    `trusted` says which store is trusted; without it, the one that is met first.
 
     Redis is connected to when first asked; an embedded store is created if it is not there.
 
@@ -26,13 +26,13 @@ def open_log(url: str, clock: Clock | None = None, home: Home | None = None) -> 
     """
     scheme, _, rest = url.partition(":")
     if scheme == "sqlite" and rest.strip("/"):
-        return EmbeddedLog(Path(rest).expanduser(), clock or SystemClock(), home=home)
+        return EmbeddedLog(Path(rest).expanduser(), clock or SystemClock(), trusted=trusted)
     if scheme in REDIS_SCHEMES and rest.startswith("//"):
         # Imported here because the embedded store, the default, must not cost redis-py's import.
         from modegate.server.log.redis import RedisLog
 
         try:
-            return RedisLog(url, home=home)
+            return RedisLog(url, trusted=trusted)
         except ValueError as error:
             raise ValueError(f"log: {error}") from error
     # The URL may hold a password, so it is not repeated.

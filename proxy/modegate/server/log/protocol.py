@@ -74,7 +74,7 @@ class EventLog(Protocol):
     """Append-only logs of sessions, a feed over all of them, an index, checkpoints and bodies.
 
     Every method raises `LogUnavailable` when the store cannot be reached or is broken, and those that tell
-    what is in it also `AnotherLog` when it is not the store that this process belongs to (`Home`).
+    what is in it also `AnotherLog` when it is not the store that this process belongs to (`TrustedStore`).
     """
 
     @property
@@ -123,7 +123,7 @@ class EventLog(Protocol):
         """List a tenant's sessions, newest first."""
         ...
 
-    async def derived_kin(self, tenant: Tenant, agent: str, since: int) -> list[SessionKey]:
+    async def derived_siblings(self, tenant: Tenant, agent: str, since: int) -> list[SessionKey]:
         """Return sessions with events that were derived for this agent and seen or changed since then."""
         ...
 

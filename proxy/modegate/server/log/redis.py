@@ -11,34 +11,26 @@ that the server closed is mostly noticed before anything is sent on it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import msgspec
 from redis.exceptions import OutOfMemoryError, RedisError
 
 from modegate.core.errors import Conflict
-from modegate.core.ids import Seq, SessionId, SessionKey, Tenant
-from modegate.core.log.approval_events import ApprovalAsked
-from modegate.core.log.events import SessionOpen
+from modegate.core.ids import Seq, SessionKey, Tenant
 from modegate.core.log.records import Entry, Record, decode, encode
 from modegate.server.log.common import (
-    ANYBODYS,
-    DERIVED,
     FEED_CAP,
     FEED_PAGE,
-    KEEP_QUESTIONS_MS,
     Failures,
-    is_kin_of_all,
-    read_cursor,
     require_no_trace,
     require_whole,
-    write_cursor,
 )
-from modegate.server.log.home import Home
-from modegate.server.log.protocol import Changes, Listed, Page, Question, Seen
+from modegate.server.log.protocol import Changes, Page, Question, Seen
 from modegate.server.log.redis_clients import BLOCK_S, RedisClients
+from modegate.server.log.redis_identity import RedisIdentity, feed_changes, place
+from modegate.server.log.redis_index import RedisIndex
 from modegate.server.log.redis_keys import (
     APPEND,
     FEED,
@@ -50,19 +42,18 @@ from modegate.server.log.redis_keys import (
     STORE,
     Index,
     SessionKeys,
-    add_derived,
     marked,
 )
-from modegate.server.log.redis_trust import RedisTrust, feed_changes, place
-
-_decode_seen = msgspec.json.Decoder(tuple[str, str]).decode
+from modegate.server.log.trusted_store import TrustedStore
 
 
 class RedisLog:
-    """`EventLog` in Redis 7 or a server that speaks like it."""
+    """`EventLog` in Redis 7 or a server that speaks like it; its warning is that the server evicts."""
 
-    def __init__(self, url: str, *, feed_cap: int = FEED_CAP, home: Home | None = None) -> None:
-        """Keep the address; the first call connects. `home` says which store is trusted.
+    def __init__(
+        self, url: str, *, feed_cap: int = FEED_CAP, trusted: TrustedStore | None = None
+    ) -> None:
+        """Keep the address; the first call connects. `trusted` says which store is trusted.
 
         Raises:
             ValueError: the URL cannot be read.
@@ -70,76 +61,38 @@ class RedisLog:
         self._clients = RedisClients(url)
         self._reader, self._writer = self._clients.reader, self._clients.writer
         self._feed_cap = feed_cap
-        self._home = home or Home()
-        self._trust = RedisTrust(self._clients, self._home)
+        self._trusted = trusted or TrustedStore()
+        self._identity = RedisIdentity(self._clients, self._trusted)
+        self._index = RedisIndex(self._clients, self._identity)
         self._failures = Failures()
         self._append = self._writer.register_script(APPEND)
         self._save = self._writer.register_script(SAVE_CHECKPOINT)
 
     @property
     def moved(self) -> int:
-        """How often an operator put another store in its place."""
-        return self._home.moved
+        return self._trusted.moved
 
     async def append(
         self, key: SessionKey, entries: Sequence[Entry], *, expect: Seq | None = None
     ) -> Seq:
-        """Append all entries or none, durably; give the last one's seq."""
         envelopes = [encode(entry) for entry in entries]
         with self._reported("written"):
-            await self._trust.settle()
-            # First, so that no question is in a log and not in the index.
-            await self._note_questions(key, entries)
-            if is_kin_of_all(key, entries):
-                await self._note_unknown(key)
-            await self._trust.mark(key.tenant)
+            await self._identity.settle()
+            await self._index.before_append(key, entries)
             fits, last = await self._append(
                 [SessionKeys(key).events], ["" if expect is None else expect, *envelopes]
             )
             if not fits:
                 raise Conflict(f"the log of session {key} ends at {last}, not at {expect}")
             if last:
-                await self._publish(key, Seq(last), entries)
+                pipe = self._writer.pipeline(transaction=False)
+                self._index.appended(pipe, key, last, entries)
+                fields: dict[Any, Any] = {"k": str(key), "s": last}
+                pipe.xadd(FEED, fields, maxlen=self._feed_cap, approximate=True)
+                await pipe.execute()
         return Seq(last)
 
-    async def _note_unknown(self, key: SessionKey) -> None:
-        index = Index(key.tenant)
-        if await self._writer.exists(SessionKeys(key).events):
-            return
-        if await self._writer.hget(index.seen, key.session) is None:
-            await self._writer.sadd(index.derived(ANYBODYS), key.session)
-            await self._writer.zadd(index.ends, {index.derived_mark(ANYBODYS): 0})
-
-    async def _note_questions(self, key: SessionKey, entries: Sequence[Entry]) -> None:
-        asked = {e.event.id: e.event.expires for e in entries if isinstance(e.event, ApprovalAsked)}
-        if not asked:
-            return
-        index = Index(key.tenant)
-        over = entries[-1].at - KEEP_QUESTIONS_MS
-        old = await self._writer.zrangebyscore(index.ask_ends, "-inf", over)
-        pipe = self._writer.pipeline(transaction=True)
-        if old:
-            pipe.zrem(index.ask_ends, *old)
-            pipe.hdel(index.questions, *old)
-        pipe.zadd(index.ask_ends, asked)
-        pipe.hset(index.questions, mapping=dict.fromkeys(asked, key.session))
-        await pipe.execute()
-
-    async def _publish(self, key: SessionKey, last: Seq, entries: Sequence[Entry]) -> None:
-        index = Index(key.tenant)
-        pipe = self._writer.pipeline(transaction=False)
-        pipe.zadd(index.ends, {key.session: last}, gt=True)
-        if entries:
-            pipe.zadd(index.times, {key.session: entries[-1].at}, gt=True)
-        for entry in entries:
-            if isinstance(entry.event, SessionOpen) and entry.event.derived:
-                add_derived(pipe, index, entry.event.agent, key.session)
-        fields: dict[Any, Any] = {"k": str(key), "s": last}
-        pipe.xadd(FEED, fields, maxlen=self._feed_cap, approximate=True)
-        await pipe.execute()
-
     async def read(self, key: SessionKey, after: Seq = Seq(0), limit: int = 1000) -> list[Record]:
-        """Return up to `limit` records after a seq, in order and without a hole."""
         names, index = SessionKeys(key), Index(key.tenant)
         pipe = self._reader.pipeline(transaction=False)
         # What is promised is asked first, so that an append in between cannot look like a loss.
@@ -151,12 +104,12 @@ class RedisLog:
         # And which store it is last: it was the same all the while.
         pipe.hget(STORE, "id")
         with self._reported("read"):
-            await self._trust.settle()
+            await self._identity.settle()
             traces, named, ends, info, found, store = await pipe.execute(raise_on_error=False)
             for answer in (named, ends, found, traces, store):
                 if isinstance(answer, Exception):
                     raise answer
-            await self._trust.require(store, whole=not named or ends[1] is not None)
+            await self._identity.require(store, whole=not named or ends[1] is not None)
         end = ends[0]
         if not isinstance(info, Exception):  # an error: there is no such stream
             end = max(end or 0, _seq(info["last-generated-id"]))
@@ -166,7 +119,6 @@ class RedisLog:
         return records
 
     async def changes(self, position: str | None, *, wait: float = 0.0) -> Changes:
-        """Return what the feed brought after `position` (None: only the feed's present end)."""
         with self._reported("read"):
             found = await self._changes(position)
             loop = asyncio.get_running_loop()
@@ -197,9 +149,9 @@ class RedisLog:
                 and len(rows) < FEED_PAGE
                 and int(connection) == self._clients.feed_connects
             ):
-                self._home.reached(place(rows[-1][0]))
+                self._trusted.reached(place(rows[-1][0]))
                 return Changes(self._position(rows[-1][0]), feed_changes(rows[1:]))
-            self._home.doubt()
+            self._trusted.doubt()
         end = await feed.xrevrange(FEED, count=1)
         # A feed without any entry gets one of no session, so that a position always names one.
         last = end[0][0] if end else await feed.xadd(FEED, {"k": ""})
@@ -209,152 +161,44 @@ class RedisLog:
         return f"{self._clients.feed_connects} {last.decode()}"
 
     async def touch(self, seen: Sequence[Seen]) -> None:
-        """Note in the index that these sessions sent requests."""
-        pipe = self._writer.pipeline(transaction=False)
-        for one in seen:
-            index = Index(one.key.tenant)
-            pipe.zadd(index.times, {one.key.session: one.at}, gt=True)
-            pipe.hset(index.seen, one.key.session, msgspec.json.encode((one.agent, one.how)))
-            if one.how == DERIVED:
-                add_derived(pipe, index, one.agent, one.key.session)
         with self._reported("written"):
-            await pipe.execute()
+            await self._index.touch(seen)
 
     async def was_seen(self, key: SessionKey) -> bool:
-        """Return whether the index knows the session."""
-        index = Index(key.tenant)
-        pipe = self._reader.pipeline(transaction=False)
-        pipe.zscore(index.times, key.session)
-        pipe.hget(STORE, "id")
         with self._reported("read"):
-            await self._trust.settle()
-            score, store = await pipe.execute()
-            await self._trust.require(store, whole=True)
-        return score is not None
+            return await self._index.was_seen(key)
 
     async def sessions(self, tenant: Tenant, cursor: str | None = None, limit: int = 50) -> Page:
-        """List a tenant's sessions, newest first."""
-        index = Index(tenant)
-        found: list[tuple[int, str]] = []
         with self._reported("read"):
-            async for at, name in self._newest(index, cursor, limit + 1):
-                found.append((at, name))
-                if len(found) > limit:
-                    break
-            await self._require_ours()
-            names = [name for _, name in found[:limit]]
-            if not names:
-                return Page((), None)
-            seqs = await self._reader.zmscore(index.ends, names)
-            seen = await self._reader.hmget(index.seen, names)
-        rows = []
-        for (at, name), seq, noted in zip(found, seqs, seen, strict=False):
-            agent, how = _decode_seen(noted) if noted else ("", "")
-            key = SessionKey(tenant, SessionId(name))
-            rows.append(Listed(key, Seq(int(seq or 0)), agent, how, at))
-        more = len(found) > limit
-        return Page(tuple(rows), write_cursor(rows[-1].at, rows[-1].key.session) if more else None)
+            return await self._index.sessions(tenant, cursor, limit)
 
-    async def _require_ours(self) -> None:
-        """Check what a list was read from: an empty one of another store would say that there is nothing."""
-        await self._trust.settle()
-        await self._trust.require(await self._reader.hget(STORE, "id"), whole=True)
-
-    async def _newest(
-        self, index: Index, cursor: str | None, count: int
-    ) -> AsyncIterator[tuple[int, str]]:
-        at, session = read_cursor(cursor) if cursor else (None, SessionId(""))
-        skip = 0
-        while True:
-            # Sessions of the same millisecond come in descending order too.
-            rows = await self._reader.zrange(
-                index.times,
-                "+inf" if at is None else at,
-                "-inf",
-                desc=True,
-                byscore=True,
-                offset=skip,
-                num=count,
-                withscores=True,
-            )
-            for name, score in rows:
-                if at is None or (int(score), name) < (at, session.encode()):
-                    yield int(score), name.decode()
-            if len(rows) < count:
-                return
-            skip += count
-
-    async def derived_kin(self, tenant: Tenant, agent: str, since: int) -> list[SessionKey]:
-        """Return sessions with events that were derived for this agent and seen or changed since."""
-        index = Index(tenant)
-        pipe = self._reader.pipeline(transaction=False)
-        pipe.hget(STORE, marked(tenant))
-        pipe.zmscore(
-            index.ends, [MARK, *(index.derived_mark(whose) for whose in (agent, ANYBODYS))]
-        )
-        for whose in (agent, ANYBODYS):
-            pipe.exists(index.derived(whose))
-            # The smaller of both sets bounds the work; the score of a plain set's members counts 1.
-            pipe.zinter({index.ends: 1, index.derived(whose): 0})
-        pipe.hget(STORE, "id")
+    async def derived_siblings(self, tenant: Tenant, agent: str, since: int) -> list[SessionKey]:
         with self._reported("read"):
-            await self._trust.settle()
-            named, marks, there, own, others_there, others, store = await pipe.execute()
-            promised = (named, *(mark is not None for mark in marks[1:]))
-            found = (marks[0] is not None, there, others_there)
-            await self._trust.require(
-                store, whole=all(f or not p for p, f in zip(promised, found, strict=True))
-            )
-            both = list({*own, *others})
-            times = await self._reader.zmscore(index.times, both) if both else []
-        return [
-            SessionKey(tenant, SessionId(name.decode()))
-            for name, at in zip(both, times, strict=True)
-            if at is not None and at >= since
-        ]
+            return await self._index.derived_siblings(tenant, agent, since)
 
     async def questions(self, tenant: Tenant, after: int, limit: int = 1000) -> list[Question]:
-        """Return what was asked and expires after a time, the latest to expire first; settled or not."""
-        index = Index(tenant)
         with self._reported("read"):
-            rows = await self._reader.zrange(
-                index.ask_ends, "+inf", f"({after}", desc=True, byscore=True,
-                offset=0, num=limit, withscores=True,
-            )  # fmt: skip
-            await self._require_ours()
-            names = [name for name, _ in rows]
-            sessions = await self._reader.hmget(index.questions, names) if names else []
-        return [
-            Question(SessionKey(tenant, SessionId(session.decode())), name.decode(), int(expires))
-            for (name, expires), session in zip(rows, sessions, strict=True)
-            if session is not None
-        ]
+            return await self._index.questions(tenant, after, limit)
 
     async def asked_in(self, tenant: Tenant, approval: str) -> SessionKey | None:
-        """Return the session of a question; None if it was never asked, or expired over a day ago."""
         with self._reported("read"):
-            found = await self._reader.hget(Index(tenant).questions, approval)
-        return None if found is None else SessionKey(tenant, SessionId(found.decode()))
+            return await self._index.asked_in(tenant, approval)
 
     async def save_checkpoint(self, key: SessionKey, seq: Seq, checkpoint: bytes) -> None:
-        """Keep a folded state; an older one is replaced, a newer one stays."""
         with self._reported("written"):
             await self._save([SessionKeys(key).checkpoint], [seq, checkpoint])
 
     async def load_checkpoint(self, key: SessionKey) -> tuple[Seq, bytes] | None:
-        """Return the newest checkpoint of this `fold.CHECKPOINT_VERSION`."""
         with self._reported("read"):
             found = await self._reader.hmget(SessionKeys(key).checkpoint, ["seq", "state"])
         seq, state = found
         return None if seq is None or state is None else (Seq(int(seq)), state)
 
     async def put_blob(self, key: SessionKey, ref: str, body: bytes, keep_ms: int) -> None:
-        """Store a withheld turn's bodies beside the log, for at least `keep_ms`."""
         with self._reported("written"):
             await self._writer.set(SessionKeys(key).blob + ref, body, px=keep_ms)
 
     async def get_blobs(self, key: SessionKey, refs: Sequence[str]) -> dict[str, bytes]:
-        """Return those bodies that are still there."""
         if not refs:
             return {}
         with self._reported("read"):
@@ -362,18 +206,15 @@ class RedisLog:
         return {ref: body for ref, body in zip(refs, found, strict=True) if body is not None}
 
     async def ping(self) -> None:
-        """Do nothing if the store is the right one, answers, and takes what is written."""
         with self._reported("written"):
             await self._writer.set(PROBE, b"", px=PROBE_MS)
         await self.read(NOBODY, limit=1)
 
     async def adopt(self) -> str:
-        """Trust the store as it is from now on, what it has lost included; give its identity."""
         with self._reported("written"):
-            return await self._trust.adopt()
+            return await self._identity.adopt()
 
     async def warnings(self) -> list[str]:
-        """Return what an operator should change, where this user may ask: that the server evicts."""
         try:
             info = await self._reader.info("memory")
         except (RedisError, OSError):
@@ -387,8 +228,7 @@ class RedisLog:
         ]
 
     async def close(self) -> None:
-        """Close all connections."""
-        self._home.note()
+        self._trusted.note()
         await self._clients.close()
 
     @contextmanager

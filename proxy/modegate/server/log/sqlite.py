@@ -8,39 +8,33 @@ and feed change together or not at all.
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
 
-from modegate.core.errors import AnotherLog, Conflict
+from modegate.core.errors import Conflict
 from modegate.core.ids import Seq, SessionId, SessionKey, Tenant
 from modegate.core.log.approval_events import ApprovalAsked
 from modegate.core.log.events import SessionOpen
 from modegate.core.log.fold import CHECKPOINT_VERSION
 from modegate.core.log.records import Entry, Record, decode, encode
 from modegate.server.clock import Clock
-from modegate.server.log import sqlite_schema as schema
 from modegate.server.log.common import (
-    ANYBODYS,
+    ANY_AGENT,
     DERIVED,
     FEED_CAP,
     FEED_PAGE,
     KEEP_QUESTIONS_MS,
-    Failures,
-    is_kin_of_all,
+    is_sibling_of_all,
     read_cursor,
     require_no_trace,
     require_whole,
     write_cursor,
 )
-from modegate.server.log.home import Home
 from modegate.server.log.protocol import Change, Changes, Listed, Page, Question, Seen
-
-T = TypeVar("T")
+from modegate.server.log.sqlite_file import SqliteFile, value_of
+from modegate.server.log.trusted_store import TrustedStore
 
 POLL_S = 0.05
 """How often a waiting reader looks for what other processes appended; its own process wakes it."""
@@ -58,7 +52,6 @@ insert into derived select :tenant, :agent, :session
 where not exists (select 1 from derived where tenant = :tenant and session = :session)
 """
 
-_IDENTITY = "select value from store where name = 'identity'"
 _PROBE = "insert or replace into store values ('probe', zeroblob(8192))"
 _UNPROBE = "delete from store where name = 'probe'"
 
@@ -74,40 +67,34 @@ class EmbeddedLog:
     """`EventLog` in a file."""
 
     def __init__(
-        self, path: Path, clock: Clock, *, feed_cap: int = FEED_CAP, home: Home | None = None
+        self,
+        path: Path,
+        clock: Clock,
+        *,
+        feed_cap: int = FEED_CAP,
+        trusted: TrustedStore | None = None,
     ) -> None:
-        """Open the file, creating it and its folder; `home` says which file is trusted.
+        """Open the file, creating it and its folder; `trusted` says which file is trusted.
 
         Raises:
             LogUnavailable: that cannot be done.
         """
-        schema.create(path)
-        self._home = home or Home()
-        self._path = path
+        self._file = SqliteFile(path, trusted or TrustedStore())
         self._clock = clock
         self._feed_cap = feed_cap
-        self._reader = schema.connect(path)
-        self._writer = schema.connect(path)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="modegate-log")
-        self._file = self._inode()
-        self._identity = str(_one(self._reader, _IDENTITY))
-        self._home.meet(_one(self._reader, "select max(id) from feed") or 0)
-        self._failures = Failures()
         self._appended = asyncio.Event()
 
     @property
     def moved(self) -> int:
-        """How often an operator put another store in its place."""
-        return self._home.moved
+        return self._file.trusted.moved
 
     async def append(
         self, key: SessionKey, entries: Sequence[Entry], *, expect: Seq | None = None
     ) -> Seq:
-        """Append all entries or none, durably; give the last one's seq."""
         envelopes = [encode(entry) for entry in entries]
 
         def job(db: sqlite3.Connection) -> Seq:
-            end = Seq(_one(db, "select max(seq) from events where key = ?", str(key)) or 0)
+            end = Seq(value_of(db, "select max(seq) from events where key = ?", str(key)) or 0)
             if expect is not None and expect != end:
                 raise Conflict(f"the log of session {key} ends at {end}, not at {expect}")
             if not entries:
@@ -119,7 +106,7 @@ class EmbeddedLog:
             self._index(db, key, last, entries)
             return last
 
-        last = await self._write(job)
+        last = await self._file.write(job)
         self._appended.set()
         self._appended = asyncio.Event()
         return last
@@ -131,9 +118,9 @@ class EmbeddedLog:
     @staticmethod
     def _index(db: sqlite3.Connection, key: SessionKey, seq: Seq, entries: Sequence[Entry]) -> None:
         db.execute(_NOTE, (key.tenant, key.session, seq, "", "", entries[-1].at))
-        if is_kin_of_all(key, entries):
+        if is_sibling_of_all(key, entries):
             db.execute(
-                _NOTE_UNKNOWN, {"tenant": key.tenant, "agent": ANYBODYS, "session": key.session}
+                _NOTE_UNKNOWN, {"tenant": key.tenant, "agent": ANY_AGENT, "session": key.session}
             )
         for entry in entries:
             if isinstance(entry.event, SessionOpen) and entry.event.derived:
@@ -142,11 +129,10 @@ class EmbeddedLog:
                 _note_question(db, key, entry.event, entry.at)
 
     async def read(self, key: SessionKey, after: Seq = Seq(0), limit: int = 1000) -> list[Record]:
-        """Return up to `limit` records after a seq, in order and without a hole."""
         promised = "select seq from sessions where tenant = ? and session = ?"
         page = "select seq, envelope from events where key = ? and seq > ? order by seq limit ?"
-        with self._reading() as db:
-            end = _one(db, promised, key.tenant, key.session) or 0
+        with self._file.reading() as db:
+            end = value_of(db, promised, key.tenant, key.session) or 0
             rows = db.execute(page, (str(key), after, limit)).fetchall()
             traces = not (rows or end or after) and _has_traces(db, key)
             if traces:  # or of an append that came in between, whose events are then there
@@ -157,7 +143,6 @@ class EmbeddedLog:
         return records
 
     async def changes(self, position: str | None, *, wait: float = 0.0) -> Changes:
-        """Return what the feed brought after `position` (None: only the feed's present end)."""
         found = self._changes(position)
         loop = asyncio.get_running_loop()
         until = loop.time() + wait
@@ -174,7 +159,7 @@ class EmbeddedLog:
         return found
 
     def _changes(self, position: str | None) -> Changes:
-        with self._reading() as db:
+        with self._file.reading() as db:
             if position is not None:
                 rows = db.execute(
                     "select id, key, seq from feed where id >= ? order by id limit ?",
@@ -185,14 +170,12 @@ class EmbeddedLog:
                     found = tuple(
                         Change(SessionKey.parse(key), Seq(seq)) for _, key, seq in rows[1:]
                     )
-                    self._home.reached(rows[-1][0])
+                    self._file.trusted.reached(rows[-1][0])
                     return Changes(str(rows[-1][0]), found)
-            end = _one(db, "select max(id) from feed")
+            end = value_of(db, "select max(id) from feed")
         return Changes(str(end), (), gap=position is not None)
 
     async def touch(self, seen: Sequence[Seen]) -> None:
-        """Note in the index that these sessions sent requests."""
-
         def job(db: sqlite3.Connection) -> None:
             for one in seen:
                 key = one.key
@@ -200,22 +183,20 @@ class EmbeddedLog:
                 if one.how == DERIVED:
                     _note_derived(db, key, one.agent)
 
-        await self._write(job)
+        await self._file.write(job)
 
     async def was_seen(self, key: SessionKey) -> bool:
-        """Return whether the index knows the session."""
         sql = "select 1 from sessions where tenant = ? and session = ?"
-        with self._reading() as db:
-            return _one(db, sql, key.tenant, key.session) is not None
+        with self._file.reading() as db:
+            return value_of(db, sql, key.tenant, key.session) is not None
 
     async def sessions(self, tenant: Tenant, cursor: str | None = None, limit: int = 50) -> Page:
-        """List a tenant's sessions, newest first."""
         at, session = read_cursor(cursor) if cursor else (1 << 62, SessionId(""))
         sql = (
             "select session, seq, agent, how, at from sessions "
             "where tenant = ? and (at, session) < (?, ?) order by at desc, session desc limit ?"
         )
-        with self._reading() as db:
+        with self._file.reading() as db:
             found = db.execute(sql, (tenant, at, session, limit + 1)).fetchall()
         rows = tuple(
             Listed(SessionKey(tenant, SessionId(name)), Seq(seq), agent, how, when)
@@ -224,51 +205,45 @@ class EmbeddedLog:
         more = len(found) > limit
         return Page(rows, write_cursor(rows[-1].at, rows[-1].key.session) if more else None)
 
-    async def derived_kin(self, tenant: Tenant, agent: str, since: int) -> list[SessionKey]:
-        """Return sessions with events that were derived for this agent and seen or changed since."""
+    async def derived_siblings(self, tenant: Tenant, agent: str, since: int) -> list[SessionKey]:
         sql = (
             "select distinct session from derived join sessions using (tenant, session) "
             "where tenant = ? and derived.agent in (?, ?) and seq > 0 and at >= ?"
         )
-        with self._reading() as db:
-            found = db.execute(sql, (tenant, agent, ANYBODYS, since)).fetchall()
+        with self._file.reading() as db:
+            found = db.execute(sql, (tenant, agent, ANY_AGENT, since)).fetchall()
         return [SessionKey(tenant, SessionId(name)) for (name,) in found]
 
     async def questions(self, tenant: Tenant, after: int, limit: int = 1000) -> list[Question]:
-        """Return what was asked and expires after a time, the latest to expire first; settled or not."""
         sql = (
             "select session, id, expires from questions where tenant = ? and expires > ? "
             "order by expires desc limit ?"
         )
-        with self._reading() as db:
+        with self._file.reading() as db:
             found = db.execute(sql, (tenant, after, limit)).fetchall()
         return [Question(SessionKey(tenant, SessionId(one)), name, end) for one, name, end in found]
 
     async def asked_in(self, tenant: Tenant, approval: str) -> SessionKey | None:
-        """Return the session of a question; None if it was never asked, or expired over a day ago."""
         sql = "select session from questions where tenant = ? and id = ?"
-        with self._reading() as db:
-            found = _one(db, sql, tenant, approval)
+        with self._file.reading() as db:
+            found = value_of(db, sql, tenant, approval)
         return None if found is None else SessionKey(tenant, SessionId(found))
 
     async def save_checkpoint(self, key: SessionKey, seq: Seq, checkpoint: bytes) -> None:
-        """Keep a folded state; an older one is replaced, a newer one stays."""
         sql = (
             "insert into checkpoints values (?, ?, ?, ?) on conflict do update "
             "set seq = excluded.seq, state = excluded.state where excluded.seq > seq"
         )
         row = (str(key), CHECKPOINT_VERSION, seq, checkpoint)
-        await self._write(lambda db: db.execute(sql, row))
+        await self._file.write(lambda db: db.execute(sql, row))
 
     async def load_checkpoint(self, key: SessionKey) -> tuple[Seq, bytes] | None:
-        """Return the newest checkpoint of this `fold.CHECKPOINT_VERSION`."""
         sql = "select seq, state from checkpoints where key = ? and version = ?"
-        with self._reading() as db:
+        with self._file.reading() as db:
             found = db.execute(sql, (str(key), CHECKPOINT_VERSION)).fetchone()
         return (Seq(found[0]), found[1]) if found else None
 
     async def put_blob(self, key: SessionKey, ref: str, body: bytes, keep_ms: int) -> None:
-        """Store a withheld turn's bodies beside the log, for at least `keep_ms`."""
         now = self._clock.now_ms()
 
         def job(db: sqlite3.Connection) -> None:
@@ -276,90 +251,28 @@ class EmbeddedLog:
             row = (str(key), ref, now + keep_ms, body)
             db.execute("insert or replace into blobs values (?, ?, ?, ?)", row)
 
-        await self._write(job)
+        await self._file.write(job)
 
     async def get_blobs(self, key: SessionKey, refs: Sequence[str]) -> dict[str, bytes]:
-        """Return those bodies that are still there."""
         sql = "select body from blobs where key = ? and ref = ? and until >= ?"
         now = self._clock.now_ms()
-        with self._reading() as db:
-            found = {ref: _one(db, sql, str(key), ref, now) for ref in refs}
+        with self._file.reading() as db:
+            found = {ref: value_of(db, sql, str(key), ref, now) for ref in refs}
         return {ref: body for ref, body in found.items() if body is not None}
 
     async def ping(self) -> None:
-        """Do nothing if the store is the right one, answers, and takes what is written."""
         # New pages, as an event may need them; on a full disk nothing tells that but to try.
-        await self._write(lambda db: db.execute(_PROBE))
-        await self._write(lambda db: db.execute(_UNPROBE))
+        await self._file.write(lambda db: db.execute(_PROBE))
+        await self._file.write(lambda db: db.execute(_UNPROBE))
 
     async def adopt(self) -> str:
-        """Trust the file as it is from now on; give its identity."""
-        if self._inode() == self._file:
-            self._home.keep(self._identity)
-        self._require_file()
-        return self._identity
+        return self._file.adopt()
 
     async def warnings(self) -> list[str]:
-        """Return what an operator should change: nothing."""
         return []
 
     async def close(self) -> None:
-        """Finish what is being written and let go of the file."""
-        await asyncio.to_thread(self._thread.shutdown)
-        self._home.note()
-        self._reader.close()
-        self._writer.close()
-
-    @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        self._require_file()
-        try:
-            yield self._reader
-        except sqlite3.Error as error:
-            raise self._failures.error("read", error) from error
-
-    async def _write(self, job: Callable[[sqlite3.Connection], T]) -> T:
-        self._require_file()
-        loop = asyncio.get_running_loop()
-        try:
-            return await loop.run_in_executor(self._thread, self._transact, job)
-        except sqlite3.Error as error:
-            full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
-            raise self._failures.error("written", error, full=full) from error
-
-    def _transact(self, job: Callable[[sqlite3.Connection], T]) -> T:
-        db = self._writer
-        db.execute("begin immediate")
-        try:
-            result = job(db)
-            db.execute("commit")
-        except BaseException:
-            with suppress(sqlite3.Error):  # a failed commit may have rolled back already
-                db.execute("rollback")
-            raise
-        return result
-
-    def _inode(self) -> tuple[int, int]:
-        try:
-            found = os.stat(self._path)
-        except OSError:
-            return (0, 0)
-        return (found.st_dev, found.st_ino)
-
-    def _require_file(self) -> None:
-        # Other processes would write to the new file while this one kept reading the old.
-        if self._inode() != self._file:
-            raise AnotherLog(
-                "the event log was removed or replaced while modegate ran; put it back if you can, then "
-                "restart modegate"
-            )
-        if not self._home.is_ours(self._identity):
-            self._home.keep(self._identity)
-
-
-def _one(db: sqlite3.Connection, sql: str, *values: Any) -> Any:
-    row = db.execute(sql, values).fetchone()
-    return row[0] if row else None
+        await self._file.close()
 
 
 def _has_traces(db: sqlite3.Connection, key: SessionKey) -> bool:

@@ -55,7 +55,7 @@ class Sessions:
         if found.previous is None or known(found.previous, await self._folds.state(found.key)):
             return found
         since = self._clock.now_ms() - DAY_MS
-        for key in await self._log.derived_kin(found.key.tenant, found.agent, since):
+        for key in await self._log.derived_siblings(found.key.tenant, found.agent, since):
             if known(found.previous, await self._folds.state(key)):
                 return replace(found, key=key, how=PREVIOUS)
         return found

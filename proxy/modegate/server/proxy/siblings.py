@@ -40,7 +40,7 @@ class Siblings:
             SessionUnreadable: a sibling has lost events, or has some that are not known here.
         """
         now = self._clock.now_ms()
-        kin = await self._log.derived_kin(tenant, agent, now - DAY_MS)
+        kin = await self._log.derived_siblings(tenant, agent, now - DAY_MS)
         return derived_start(policy, [await self._modes(key) for key in kin], now)
 
     async def _modes(self, key: SessionKey) -> State:

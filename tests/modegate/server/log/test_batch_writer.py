@@ -153,7 +153,7 @@ async def test_lost_batches_are_counted_and_reported_once_a_period(
 async def test_one_failed_session_does_not_stop_the_others(
     log: CountingLog, batch_writer: BatchWriter
 ) -> None:
-    log._writer.execute(
+    log._file.writer.execute(
         "create trigger no_bad before insert on events when new.key = 'local/bad' "
         "begin select raise(abort, 'no'); end"
     )

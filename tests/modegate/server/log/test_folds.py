@@ -209,7 +209,7 @@ async def test_an_unreadable_state_is_not_kept_for_a_version_that_could_read_it(
 ) -> None:
     log = EmbeddedLog(tmp_path / "log.db", SystemClock())
     await log.append(S, [header(n) for n in range(CHECKPOINT_EVERY)])
-    log._writer.execute(
+    log._file.writer.execute(
         "update events set envelope = replace(envelope, 'request/header', 'mode/later') where seq = 9"
     )
     folds = Folds(log, SystemClock())
@@ -363,7 +363,7 @@ async def test_a_fold_under_way_at_a_gap_begins_again(held: HeldLog) -> None:
         early = group.create_task(folds.state(S))
         await held.made.wait()
         # Another server answers from now on, whose log is another one.
-        held._writer.execute("update events set envelope = replace(envelope, 'old', 'new')")
+        held._file.writer.execute("update events set envelope = replace(envelope, 'old', 'new')")
         held.gap = True
         assert (await folds.state(S)).mode == "new"
         held.deliver.set()
@@ -374,8 +374,8 @@ async def test_a_checkpoint_that_cannot_be_saved_stops_nobody(
     held: HeldLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     await held.append(S, [header(n) for n in range(CHECKPOINT_EVERY)])
-    held._writer.execute("drop table checkpoints")
-    held._reader.execute("create temp table checkpoints (key, version, seq, state)")
+    held._file.writer.execute("drop table checkpoints")
+    held._file.reader.execute("create temp table checkpoints (key, version, seq, state)")
     folds = Folds(held, SystemClock())
     assert (await folds.state(S)).seq == CHECKPOINT_EVERY
     assert "checkpoint of session local/s was not saved" in caplog.text
@@ -386,8 +386,8 @@ async def test_a_checkpoint_whose_log_is_gone_is_not_trusted(held: HeldLog) -> N
     await held.append(S, [header(n) for n in range(CHECKPOINT_EVERY)])
     await Folds(held, SystemClock()).state(S)
     assert await held.load_checkpoint(S)
-    held._writer.execute("delete from events")
-    held._writer.execute("delete from sessions")
+    held._file.writer.execute("delete from events")
+    held._file.writer.execute("delete from sessions")
     with pytest.raises(SessionUnreadable, match="has lost its event 500"):
         await Folds(held, SystemClock()).state(S)
 

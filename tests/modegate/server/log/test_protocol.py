@@ -218,10 +218,10 @@ async def test_kin_are_derived_sessions_of_the_same_agent_with_events(log: Event
     # Named by a person later on: it was derived all the same.
     await make("named", "derived", "a/1", 90)
     await log.touch([Seen(key_of("named"), "b/1", "path", 200)])
-    found = await log.derived_kin(LOCAL, "a/1", 100)
+    found = await log.derived_siblings(LOCAL, "a/1", 100)
     assert sorted(key.session for key in found) == ["kin", "logged", "named"]
-    assert await log.derived_kin(Tenant("other"), "a/1", 0) == []
-    assert await log.derived_kin(LOCAL, "c/1", 0) == []
+    assert await log.derived_siblings(Tenant("other"), "a/1", 0) == []
+    assert await log.derived_siblings(LOCAL, "c/1", 0) == []
 
 
 async def test_keeps_the_newest_checkpoint(log: EventLog) -> None:

@@ -27,9 +27,9 @@ from modegate.server.clock import SystemClock
 from modegate.server.control.mode_setter import ModeSetter
 from modegate.server.log.batch_writer import BatchWriter
 from modegate.server.log.folds import Folds
-from modegate.server.log.home import Home
 from modegate.server.log.open import open_log
 from modegate.server.log.protocol import EventLog, Seen
+from modegate.server.log.trusted_store import TrustedStore
 from modegate.server.proxy.sessions import Sessions
 from support.beginnings import admin, fill, free
 from support.redis_server import RedisServer, redis_server
@@ -59,7 +59,7 @@ class Process:
     def of(cls, url: str, home: Path) -> Process:
         """Start it."""
         clock = SystemClock()
-        log = open_log(url, clock, Home(home))
+        log = open_log(url, clock, TrustedStore(home))
         folds = Folds(log, clock)
         batch_writer = BatchWriter(folds, clock)
         return cls(log, folds, batch_writer, Sessions(log, folds, batch_writer, clock))

@@ -11,21 +11,21 @@ from collections.abc import Sequence
 
 from modegate.core.errors import AnotherLog
 from modegate.core.ids import LOCAL, Seq, SessionKey, Tenant
-from modegate.server.log.home import Home, lost, new_identity
 from modegate.server.log.protocol import Change
 from modegate.server.log.redis_clients import RedisClients
 from modegate.server.log.redis_keys import CLAIM, FEED, MARK, STORE, Index, instead_of, marked
+from modegate.server.log.trusted_store import TrustedStore, lost, new_identity
 
 Row = tuple[bytes, dict[bytes, bytes]]
 """An entry of a stream."""
 
 
-class RedisTrust:
+class RedisIdentity:
     """Holds a server against what is known of the right one; raises redis-py's errors as they come."""
 
-    def __init__(self, clients: RedisClients, home: Home) -> None:
+    def __init__(self, clients: RedisClients, trusted: TrustedStore) -> None:
         """Ask by these connections."""
-        self.home = home
+        self._trusted = trusted
         self._reader, self._writer = clients.reader, clients.writer
         self._claim = self._writer.register_script(CLAIM)
         self._settling = asyncio.Lock()
@@ -33,21 +33,21 @@ class RedisTrust:
 
     async def settle(self) -> None:
         """Trust the store that is met first, if none is trusted yet; one that has no identity gets one."""
-        if self.home.met:
+        if self._trusted.met:
             return
         async with self._settling:
-            if self.home.met:
+            if self._trusted.met:
                 return
-            self.home.meet(await self._end())
+            self._trusted.meet(await self._end())
             found = await self._writer.hget(STORE, "id")
             try:
-                ours = self.home.is_ours(found.decode() if found else None)
+                ours = self._trusted.is_ours(found.decode() if found else None)
             except AnotherLog:
                 return  # the read itself tells of it
             if not ours:
                 if not found:
                     await self._require_unnamed()
-                self.home.keep((await self._claim([STORE], [new_identity()])).decode())
+                self._trusted.keep((await self._claim([STORE], [new_identity()])).decode())
 
     async def _require_unnamed(self) -> None:
         """Check that a store without an identity never had one: it is new, or an older version's."""
@@ -74,11 +74,13 @@ class RedisTrust:
         """
         found = identity.decode() if identity else None
         try:
-            ours = self.home.is_ours(found)
+            ours = self._trusted.is_ours(found)
         except AnotherLog:
-            if found is None or not await self._writer.hget(STORE, instead_of(self.home.identity)):
+            if found is None or not await self._writer.hget(
+                STORE, instead_of(self._trusted.identity)
+            ):
                 raise
-            self.home.keep(found)
+            self._trusted.keep(found)
             ours = True
         if not (ours and whole):
             raise lost("parts of its index")
@@ -94,11 +96,11 @@ class RedisTrust:
 
     async def adopt(self) -> str:
         """Trust the store as it is from now on, what it has lost included; give its identity."""
-        before = self.home.identity
-        wanted = self.home.given or new_identity()
+        before = self._trusted.identity
+        wanted = self._trusted.given or new_identity()
         identity: str = (await self._claim([STORE], [wanted])).decode()
-        self.home.meet(await self._end())
-        self.home.keep(identity)
+        self._trusted.meet(await self._end())
+        self._trusted.keep(identity)
         self._marked.clear()
         if before not in (None, identity):
             await self._writer.hset(STORE, instead_of(before), 1)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from modegate.core.errors import AnotherLog
 
-HOME_FILE = "log-id"
+IDENTITY_FILE = "log-id"
 REACHED_FILE = "log-reached"
 """Beside it: how far the feed of the store had come when that was last noted."""
 
@@ -27,7 +27,7 @@ NOTE_EVERY_S = 5.0
 logger = logging.getLogger(__name__)
 
 
-class Home:
+class TrustedStore:
     """The identity of the one store that is trusted, in memory and in a file."""
 
     def __init__(self, path: Path | None = None, given: str | None = None) -> None:

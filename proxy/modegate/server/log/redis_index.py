@@ -1,0 +1,202 @@
+"""The tenants' indexes of the event log in Redis: which sessions there are, and which questions.
+
+Each index lies in one hash slot, apart from the logs, and may be lost while they stand (`RedisIdentity`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import msgspec
+
+from modegate.core.ids import Seq, SessionId, SessionKey, Tenant
+from modegate.core.log.approval_events import ApprovalAsked
+from modegate.core.log.events import SessionOpen
+from modegate.core.log.records import Entry
+from modegate.server.log.common import (
+    ANY_AGENT,
+    DERIVED,
+    KEEP_QUESTIONS_MS,
+    is_sibling_of_all,
+    read_cursor,
+    write_cursor,
+)
+from modegate.server.log.protocol import Listed, Page, Question, Seen
+from modegate.server.log.redis_clients import RedisClients
+from modegate.server.log.redis_identity import RedisIdentity
+from modegate.server.log.redis_keys import MARK, STORE, Index, SessionKeys, add_derived, marked
+
+_decode_seen = msgspec.json.Decoder(tuple[str, str]).decode
+
+
+class RedisIndex:
+    """What is known of sessions beside their logs; raises redis-py's errors as they come."""
+
+    def __init__(self, clients: RedisClients, identity: RedisIdentity) -> None:
+        """Ask by these connections, and hold what is read against the identity of the right store."""
+        self._reader, self._writer = clients.reader, clients.writer
+        self._identity = identity
+
+    async def before_append(self, key: SessionKey, entries: Sequence[Entry]) -> None:
+        """Note what must not be missing once the entries are in the log."""
+        # First, so that no question is in a log and not in the index.
+        await self._note_questions(key, entries)
+        if is_sibling_of_all(key, entries):
+            await self._note_unknown(key)
+        await self._identity.mark(key.tenant)
+
+    async def _note_unknown(self, key: SessionKey) -> None:
+        index = Index(key.tenant)
+        if await self._writer.exists(SessionKeys(key).events):
+            return
+        if await self._writer.hget(index.seen, key.session) is None:
+            await self._writer.sadd(index.derived(ANY_AGENT), key.session)
+            await self._writer.zadd(index.ends, {index.derived_mark(ANY_AGENT): 0})
+
+    async def _note_questions(self, key: SessionKey, entries: Sequence[Entry]) -> None:
+        asked = {e.event.id: e.event.expires for e in entries if isinstance(e.event, ApprovalAsked)}
+        if not asked:
+            return
+        index = Index(key.tenant)
+        over = entries[-1].at - KEEP_QUESTIONS_MS
+        old = await self._writer.zrangebyscore(index.ask_ends, "-inf", over)
+        pipe = self._writer.pipeline(transaction=True)
+        if old:
+            pipe.zrem(index.ask_ends, *old)
+            pipe.hdel(index.questions, *old)
+        pipe.zadd(index.ask_ends, asked)
+        pipe.hset(index.questions, mapping=dict.fromkeys(asked, key.session))
+        await pipe.execute()
+
+    @staticmethod
+    def appended(pipe: Any, key: SessionKey, last: Seq, entries: Sequence[Entry]) -> None:
+        """Note where a log ends now, and what the entries say of the session."""
+        index = Index(key.tenant)
+        pipe.zadd(index.ends, {key.session: last}, gt=True)
+        if entries:
+            pipe.zadd(index.times, {key.session: entries[-1].at}, gt=True)
+        for entry in entries:
+            if isinstance(entry.event, SessionOpen) and entry.event.derived:
+                add_derived(pipe, index, entry.event.agent, key.session)
+
+    async def touch(self, seen: Sequence[Seen]) -> None:
+        """Note that these sessions sent requests."""
+        pipe = self._writer.pipeline(transaction=False)
+        for one in seen:
+            index = Index(one.key.tenant)
+            pipe.zadd(index.times, {one.key.session: one.at}, gt=True)
+            pipe.hset(index.seen, one.key.session, msgspec.json.encode((one.agent, one.how)))
+            if one.how == DERIVED:
+                add_derived(pipe, index, one.agent, one.key.session)
+        await pipe.execute()
+
+    async def was_seen(self, key: SessionKey) -> bool:
+        """Return whether the session is known."""
+        pipe = self._reader.pipeline(transaction=False)
+        pipe.zscore(Index(key.tenant).times, key.session)
+        pipe.hget(STORE, "id")
+        await self._identity.settle()
+        score, store = await pipe.execute()
+        await self._identity.require(store, whole=True)
+        return score is not None
+
+    async def sessions(self, tenant: Tenant, cursor: str | None, limit: int) -> Page:
+        """List a tenant's sessions, newest first."""
+        index = Index(tenant)
+        found: list[tuple[int, str]] = []
+        async for at, name in self._newest(index, cursor, limit + 1):
+            found.append((at, name))
+            if len(found) > limit:
+                break
+        await self._require_ours()
+        names = [name for _, name in found[:limit]]
+        if not names:
+            return Page((), None)
+        seqs = await self._reader.zmscore(index.ends, names)
+        seen = await self._reader.hmget(index.seen, names)
+        rows = []
+        for (at, name), seq, noted in zip(found, seqs, seen, strict=False):
+            agent, how = _decode_seen(noted) if noted else ("", "")
+            key = SessionKey(tenant, SessionId(name))
+            rows.append(Listed(key, Seq(int(seq or 0)), agent, how, at))
+        more = len(found) > limit
+        return Page(tuple(rows), write_cursor(rows[-1].at, rows[-1].key.session) if more else None)
+
+    async def _require_ours(self) -> None:
+        """Check what a list was read from: an empty one of another store would say that there is nothing."""
+        await self._identity.settle()
+        await self._identity.require(await self._reader.hget(STORE, "id"), whole=True)
+
+    async def _newest(
+        self, index: Index, cursor: str | None, count: int
+    ) -> AsyncIterator[tuple[int, str]]:
+        at, session = read_cursor(cursor) if cursor else (None, SessionId(""))
+        skip = 0
+        while True:
+            # Sessions of the same millisecond come in descending order too.
+            rows = await self._reader.zrange(
+                index.times,
+                "+inf" if at is None else at,
+                "-inf",
+                desc=True,
+                byscore=True,
+                offset=skip,
+                num=count,
+                withscores=True,
+            )
+            for name, score in rows:
+                if at is None or (int(score), name) < (at, session.encode()):
+                    yield int(score), name.decode()
+            if len(rows) < count:
+                return
+            skip += count
+
+    async def derived_siblings(self, tenant: Tenant, agent: str, since: int) -> list[SessionKey]:
+        """Return sessions with events that were derived for this agent and seen or changed since."""
+        index = Index(tenant)
+        pipe = self._reader.pipeline(transaction=False)
+        pipe.hget(STORE, marked(tenant))
+        pipe.zmscore(
+            index.ends, [MARK, *(index.derived_mark(whose) for whose in (agent, ANY_AGENT))]
+        )
+        for whose in (agent, ANY_AGENT):
+            pipe.exists(index.derived(whose))
+            # The smaller of both sets bounds the work; the score of a plain set's members counts 1.
+            pipe.zinter({index.ends: 1, index.derived(whose): 0})
+        pipe.hget(STORE, "id")
+        await self._identity.settle()
+        named, marks, there, own, others_there, others, store = await pipe.execute()
+        promised = (named, *(mark is not None for mark in marks[1:]))
+        found = (marks[0] is not None, there, others_there)
+        await self._identity.require(
+            store, whole=all(f or not p for p, f in zip(promised, found, strict=True))
+        )
+        both = list({*own, *others})
+        times = await self._reader.zmscore(index.times, both) if both else []
+        return [
+            SessionKey(tenant, SessionId(name.decode()))
+            for name, at in zip(both, times, strict=True)
+            if at is not None and at >= since
+        ]
+
+    async def questions(self, tenant: Tenant, after: int, limit: int) -> list[Question]:
+        """Return what expires after a time, the latest to expire first."""
+        index = Index(tenant)
+        rows = await self._reader.zrange(
+            index.ask_ends, "+inf", f"({after}", desc=True, byscore=True,
+            offset=0, num=limit, withscores=True,
+        )  # fmt: skip
+        await self._require_ours()
+        names = [name for name, _ in rows]
+        sessions = await self._reader.hmget(index.questions, names) if names else []
+        return [
+            Question(SessionKey(tenant, SessionId(session.decode())), name.decode(), int(expires))
+            for (name, expires), session in zip(rows, sessions, strict=True)
+            if session is not None
+        ]
+
+    async def asked_in(self, tenant: Tenant, approval: str) -> SessionKey | None:
+        """Return the session of a question."""
+        found = await self._reader.hget(Index(tenant).questions, approval)
+        return None if found is None else SessionKey(tenant, SessionId(found.decode()))
