@@ -20,7 +20,7 @@ from modegate.server.log.folds import Folds
 from modegate.server.log.protocol import EventLog
 from modegate.server.metrics import Metrics
 from modegate.server.policies import Policies
-from modegate.server.proxy.approvals import Approvals
+from modegate.server.proxy.questions import Questions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Services:
     log: EventLog
     folds: Folds
     policies: Policies
-    approvals: Approvals
+    approvals: Questions
     setter: ModeSetter
     access: Access
     sites: Sites

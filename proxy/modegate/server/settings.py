@@ -15,6 +15,7 @@ from typing import Literal, get_args
 from urllib.parse import urlsplit
 
 from modegate.server.control.token_file import weakness
+from modegate.server.log.open import FORMS, opener
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["console", "json"]
@@ -22,8 +23,6 @@ LogFormat = Literal["console", "json"]
 MAX_WORKERS = 256
 
 _LOG_ID = re.compile(r"[A-Za-z0-9-]{8,64}")
-
-LOG_SCHEMES = ("sqlite", "redis", "rediss", "redis+sentinel", "rediss+sentinel")
 
 
 class BadSettings(ValueError):
@@ -106,7 +105,7 @@ class Settings:
     log: str = field(
         default="",
         metadata=_about(
-            "Where the event log lives: sqlite:PATH, redis://…, rediss://… or redis+sentinel://….",
+            f"Where the event log lives: {FORMS}.",
             "STATE_DIR/log.db",
         ),
     )
@@ -175,9 +174,8 @@ def _problems(settings: Settings) -> Iterator[str]:
 def _outside_problems(settings: Settings) -> Iterator[str]:
     if not 1 <= settings.workers <= MAX_WORKERS:
         yield f"workers: {settings.workers} is not between 1 and {MAX_WORKERS}"
-    scheme, _, rest = settings.log.partition(":")
-    if scheme not in LOG_SCHEMES or not rest:
-        yield f"log: {_shown(settings.log)!r} is none of sqlite:PATH, redis://…, rediss://…, redis+sentinel://…"
+    if opener(settings.log) is None:
+        yield f"log: {_shown(settings.log)!r} is none of {FORMS}"
     if settings.log_id is not None and not _LOG_ID.fullmatch(settings.log_id):
         yield f"log_id: {settings.log_id[:64]!r} is not 8 to 64 letters, digits and -"
     if settings.upstream is not None and (problem := _upstream_problem(settings.upstream)):

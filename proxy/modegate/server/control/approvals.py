@@ -26,7 +26,7 @@ from modegate.server.control.follow import QuestionFollower
 from modegate.server.control.http import body_of, need, person_of, tenant_of
 from modegate.server.control.streams import EventStreams, event, wants_stream
 from modegate.server.log.protocol import EventLog
-from modegate.server.proxy.approvals import Approvals, Pending
+from modegate.server.proxy.questions import Pending, Questions
 
 MAX_VIA = 64
 """Characters of a client's kind, and of its name."""
@@ -71,7 +71,7 @@ class ApprovalRoutes:
 
     def __init__(
         self,
-        approvals: Approvals,
+        approvals: Questions,
         log: EventLog,
         policies: _Policies,
         clock: Clock,

@@ -12,13 +12,13 @@ from modegate.core.log.approvals import Approval, Status
 from modegate.server.clock import Clock
 from modegate.server.log.feed import Changed, FeedFollower
 from modegate.server.log.protocol import EventLog
-from modegate.server.proxy.approvals import Approvals, Pending
+from modegate.server.proxy.questions import Pending, Questions
 
 
 class QuestionFollower:
     """One look at a tenant's questions that goes on."""
 
-    def __init__(self, approvals: Approvals, log: EventLog, clock: Clock, tenant: Tenant) -> None:
+    def __init__(self, approvals: Questions, log: EventLog, clock: Clock, tenant: Tenant) -> None:
         """Read nothing yet."""
         self._approvals = approvals
         self._log = log

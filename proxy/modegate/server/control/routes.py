@@ -21,7 +21,7 @@ from modegate.server.control.policy import PolicyRoutes, PolicySource
 from modegate.server.control.sessions import SessionRoutes
 from modegate.server.control.streams import EventStreams
 from modegate.server.log.protocol import EventLog
-from modegate.server.proxy.approvals import Approvals
+from modegate.server.proxy.questions import Questions
 
 
 class Folds(SetsModes, Protocol):
@@ -45,7 +45,7 @@ class Control:
         log: EventLog,
         folds: Folds,
         policies: PolicySource,
-        approvals: Approvals,
+        approvals: Questions,
         clock: Clock,
         access: Access,
     ) -> None:

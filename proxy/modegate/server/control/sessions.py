@@ -25,7 +25,7 @@ from modegate.server.control.mode_setter import ModeSetter
 from modegate.server.control.streams import EventStreams, event, wants_stream
 from modegate.server.log.feed import FeedFollower
 from modegate.server.log.protocol import EventLog, Listed
-from modegate.server.proxy.approvals import Approvals
+from modegate.server.proxy.questions import Questions
 from modegate.server.proxy.sessions import States, held_by, summarize
 
 PAGE = 50
@@ -55,7 +55,7 @@ class SessionRoutes:
         folds: States,
         policies: _Policies,
         setter: ModeSetter,
-        approvals: Approvals,
+        approvals: Questions,
         streams: EventStreams,
     ) -> None:
         """Keep what the handlers ask."""

@@ -2,40 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from modegate.server.clock import Clock, SystemClock
 from modegate.server.log.protocol import EventLog
-from modegate.server.log.redis_url import SCHEMES as SENTINEL_SCHEMES
-from modegate.server.log.sqlite import EmbeddedLog
 from modegate.server.log.trusted_store import TrustedStore
 
-REDIS_SCHEMES = ("redis", "rediss", *SENTINEL_SCHEMES)
+FORMS = "sqlite:PATH, redis://…, rediss://… or redis+sentinel://…"
+"""The URLs of all stores, for people."""
+
+Open = Callable[[str, Clock, TrustedStore | None], EventLog]
+
+# A store is imported when it is opened: nobody pays for the others' libraries.
+
+
+def _sqlite(url: str, clock: Clock, trusted: TrustedStore | None) -> EventLog:
+    from modegate.server.log.sqlite import EmbeddedLog
+
+    return EmbeddedLog(Path(url.removeprefix("sqlite:")).expanduser(), clock, trusted=trusted)
+
+
+def _redis(url: str, _clock: Clock, trusted: TrustedStore | None) -> EventLog:
+    from modegate.server.log.redis import RedisLog
+
+    return RedisLog(url, trusted=trusted)
+
+
+STORES: dict[str, Open] = {
+    "sqlite:": _sqlite,
+    "redis://": _redis,
+    "rediss://": _redis,
+    "redis+sentinel://": _redis,
+    "rediss+sentinel://": _redis,
+}
+"""What opens a store, by how its URL begins."""
+
+
+def opener(url: str) -> Open | None:
+    """Return what opens the store that a URL names; None if it names none."""
+    if url.rstrip("/") in STORES:
+        return None
+    return next((open_ for begins, open_ in STORES.items() if url.startswith(begins)), None)
 
 
 def open_log(url: str, clock: Clock | None = None, trusted: TrustedStore | None = None) -> EventLog:
-    """Open the store that the URL names: `sqlite:PATH`, or Redis in one of its forms.
+    """Open the store that the URL names; see `FORMS`.
 
-    `trusted` says which store is trusted; without it, the one that is met first.
-
-    Redis is connected to when first asked; an embedded store is created if it is not there.
+    Without `trusted`, which says which store is trusted, it is the one that is met first. Redis is connected
+    to when first asked; an embedded store is created if it is not there.
 
     Raises:
         ValueError: it names no store.
         LogUnavailable: the embedded store's file cannot be opened.
     """
-    scheme, _, rest = url.partition(":")
-    if scheme == "sqlite" and rest.strip("/"):
-        return EmbeddedLog(Path(rest).expanduser(), clock or SystemClock(), trusted=trusted)
-    if scheme in REDIS_SCHEMES and rest.startswith("//"):
-        # Imported here because the embedded store, the default, must not cost redis-py's import.
-        from modegate.server.log.redis import RedisLog
-
-        try:
-            return RedisLog(url, trusted=trusted)
-        except ValueError as error:
-            raise ValueError(f"log: {error}") from error
-    # The URL may hold a password, so it is not repeated.
-    raise ValueError(
-        f"log: {scheme!r} names no store; use sqlite:PATH, redis://…, rediss://… or redis+sentinel://…"
-    )
+    open_store = opener(url)
+    if open_store is None:
+        # The URL may hold a password, so it is not repeated.
+        raise ValueError(f"log: {url.partition(':')[0]!r} names no store; use {FORMS}")
+    try:
+        return open_store(url, clock or SystemClock(), trusted)
+    except ValueError as error:
+        raise ValueError(f"log: {error}") from error

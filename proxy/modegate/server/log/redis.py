@@ -85,12 +85,15 @@ class RedisLog:
             if not fits:
                 raise Conflict(f"the log of session {key} ends at {last}, not at {expect}")
             if last:
-                pipe = self._writer.pipeline(transaction=False)
-                self._index.appended(pipe, key, last, entries)
-                fields: dict[Any, Any] = {"k": str(key), "s": last}
-                pipe.xadd(FEED, fields, maxlen=self._feed_cap, approximate=True)
-                await pipe.execute()
+                await self._publish(key, Seq(last), entries)
         return Seq(last)
+
+    async def _publish(self, key: SessionKey, last: Seq, entries: Sequence[Entry]) -> None:
+        pipe = self._writer.pipeline(transaction=False)
+        self._index.appended(pipe, key, last, entries)
+        fields: dict[Any, Any] = {"k": str(key), "s": last}
+        pipe.xadd(FEED, fields, maxlen=self._feed_cap, approximate=True)
+        await pipe.execute()
 
     async def read(self, key: SessionKey, after: Seq = Seq(0), limit: int = 1000) -> list[Record]:
         names, index = SessionKeys(key), Index(key.tenant)

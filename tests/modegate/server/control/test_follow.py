@@ -23,7 +23,8 @@ from modegate.server.clock import SystemClock
 from modegate.server.control.follow import QuestionFollower
 from modegate.server.log.folds import Folds
 from modegate.server.log.protocol import Changes, EventLog
-from modegate.server.proxy.approvals import Approvals, Pending
+from modegate.server.proxy.approvals import Approvals
+from modegate.server.proxy.questions import Pending
 from support.approver import plan
 from support.stores import Store, entry, key_of, mode_set
 

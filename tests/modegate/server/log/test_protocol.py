@@ -237,7 +237,7 @@ async def test_checkpoints_of_another_version_are_not_seen(
     log: EventLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await log.save_checkpoint(S, Seq(1), b"old")
-    for module in ("eventlog_embedded", "redis_keys"):
+    for module in ("log.sqlite", "log.redis_keys"):
         monkeypatch.setattr(f"modegate.server.{module}.CHECKPOINT_VERSION", 99)
     assert await log.load_checkpoint(S) is None
 
