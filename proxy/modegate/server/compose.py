@@ -29,9 +29,9 @@ from modegate.server.extension import Extend, Extension, Services
 from modegate.server.jobs import Job, StartFailed
 from modegate.server.log.batch_writer import BatchWriter
 from modegate.server.log.folds import Folds
-from modegate.server.log.trusted_store import IDENTITY_FILE, TrustedStore
 from modegate.server.log.open import open_log
 from modegate.server.log.protocol import EventLog
+from modegate.server.log.trusted_store import IDENTITY_FILE, TrustedStore
 from modegate.server.metrics import Metrics, Watched
 from modegate.server.policies import Policies
 from modegate.server.printable import problem_line
