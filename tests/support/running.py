@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 
+from modegate.core.dialects.registered import DIALECTS, Dialects
 from modegate.core.policy.model import Waits
 from modegate.server.compose import Composed, compose
 from modegate.server.process.serving import Server, bind, serve_with
@@ -93,6 +94,7 @@ async def running(
     waits: Waits | None = None,
     keepalive: float = KEEPALIVE_S,
     drain: float = 5.0,
+    dialects: Dialects = DIALECTS,
     **more: Any,
 ) -> AsyncIterator[Running]:
     """Run a proxy in this process, on a free port."""
@@ -101,7 +103,9 @@ async def running(
     settings = Settings(
         port=0, upstream=upstream, state_dir=folder / "state", control_token=TOKEN, **more
     )
-    async with compose(settings, acp=build, waits=waits, keepalive=keepalive) as composed:
+    async with compose(
+        settings, dialects=dialects, acp=build, waits=waits, keepalive=keepalive
+    ) as composed:
         with bind("127.0.0.1", 0) as listener:
             url = f"http://127.0.0.1:{listener.getsockname()[1]}"
             server = Server(composed.app(), drain=drain, on_drain=composed.drain)
