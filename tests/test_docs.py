@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from modegate.cli import main
 from modegate.core.log.events import TYPES
-from modegate.core.policy.schema import KEYS
+from modegate.core.policy.file import KEYS
 from modegate.core.wire.own_paths import OWN
 from modegate.server.access import Access
 from modegate.server.clock import Clock

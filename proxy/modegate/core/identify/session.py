@@ -19,7 +19,7 @@ from modegate.core.endpoints import Endpoint, Kind
 from modegate.core.errors import BadSession, DialectName
 from modegate.core.identify.body import BodyFields
 from modegate.core.identify.reminders import plain
-from modegate.core.identify.sources import GIVEN, PREVIOUS, Source, of_parent, of_session
+from modegate.core.identify.sources import GIVEN, PREVIOUS, id_in, of_parent, of_session
 from modegate.core.ids import (
     Lane,
     SessionId,
@@ -29,6 +29,7 @@ from modegate.core.ids import (
     parse_session_id,
 )
 from modegate.core.policy.model import Sessions
+from modegate.core.policy.sources import Source
 from modegate.core.wire.headers import Headers, get_one
 
 AGENT_LIMIT = 120
@@ -187,7 +188,7 @@ def _ids(seen: _Seen, source: Source) -> list[SessionId]:
         return []
     if source.text in GIVEN:
         return list(dict.fromkeys(parse_session_id(text) for text in raw))
-    found = (source.id_in(text) for text in raw)
+    found = (id_in(source, text) for text in raw)
     return list(dict.fromkeys(_fitting(text) for text in found if text and text.strip()))
 
 

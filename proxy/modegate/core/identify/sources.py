@@ -1,21 +1,20 @@
-"""Where a request may say which session it belongs to: the list, one entry of it, and how agents write an id.
+"""Where a request may say which session it belongs to, and how agents write an id there.
 
-A list is `sessions.identify` or `sessions.parent` of the policy, or a default; its entries are `path`,
-`header:NAME` or `body:dotted.path`. What the default names was measured on the wire; an agent that puts an id
-into other text (JSON, a prefix) has a reader here.
+The list is `sessions.identify` or `sessions.parent` of the policy, or a default that was measured on the
+wire.
+An agent that puts an id into other text (JSON, a prefix) has a reader here.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
 
 import msgspec
 
 from modegate.core.policy.model import Sessions
+from modegate.core.policy.sources import Source
 
 DEFAULT_IDENTIFY = (
     "path",
@@ -45,37 +44,10 @@ PREVIOUS = "previous_response_id"
 _OLD_USER_ID = re.compile(r"user_.*_session_([^_]+)\Z", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """One place where an id may be."""
-
-    text: str
-    kind: Literal["path", "header", "body"]
-    name: bytes = b""
-    """Of a header, in lower case."""
-    keys: tuple[str, ...] = ()
-    """Of a body field, from the top level inwards."""
-
-    @classmethod
-    def parse(cls, text: str) -> Source:
-        """Read an entry of `sessions.identify` or `sessions.parent`.
-
-        Raises:
-            ValueError: it is none of `path`, `header:NAME` and `body:dotted.path`.
-        """
-        kind, _, name = text.partition(":")
-        if text == "path":
-            return cls(text, "path")
-        if kind == "header" and re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
-            return cls(f"header:{name.lower()}", "header", name=name.lower().encode())
-        if kind == "body" and all(keys := tuple(name.split("."))):
-            return cls(text, "body", keys=keys)
-        raise ValueError(f"{text!r} is not `path`, `header:NAME` or `body:dotted.path`")
-
-    def id_in(self, text: str) -> str | None:
-        """Return the id in what this place holds, which is mostly that itself; None if there is none."""
-        read = _READERS.get(self.text)
-        return read(text) if read else text
+def id_in(source: Source, text: str) -> str | None:
+    """Return the id in what a source holds, which is mostly that itself; None if there is none."""
+    read = _READERS.get(source.text)
+    return read(text) if read else text
 
 
 @lru_cache(maxsize=64)

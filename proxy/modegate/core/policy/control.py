@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from modegate.core.errors import UnknownTenant
-from modegate.core.ids import LOCAL, Tenant, parse_tenant
+from modegate.core.ids import Tenant, parse_tenant
 from modegate.core.policy.document import YamlValue
 from modegate.core.policy.model import AcpControl, Control, Level, Token
-from modegate.core.policy.schema import KEYS, choice
+from modegate.core.policy.schema import Field, Section, choice, list_of
 
 OWN_TOKEN = "control"  # noqa: S105 -- a name, not a secret
 """What the log calls the token of the process itself, so that no other can have the name."""
@@ -17,25 +17,15 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
 
 
-def read_control(place: YamlValue) -> Control:
+def read_control(value: YamlValue) -> Control | None:
     """Read `control`; what is wrong is noted, and left out."""
-    keys = place.mapping(KEYS["control"]) or {}
-    return Control(
-        tokens=_tokens(keys["tokens"]) if "tokens" in keys else (),
-        acp=_acp(keys["acp"]) if "acp" in keys else AcpControl(),
-    )
+    return _CONTROL.into(Control)(value)
 
 
-def _acp(place: YamlValue) -> AcpControl:
-    keys = place.mapping(KEYS["control.acp"]) or {}
-    confirm = keys["confirm_loosening"].boolean() if "confirm_loosening" in keys else True
-    return AcpControl(confirm_loosening=confirm is not False)
-
-
-def _tokens(place: YamlValue) -> tuple[Token, ...]:
+def _tokens(value: YamlValue) -> tuple[Token, ...]:
     tokens: list[Token] = []
-    for entry in place.sequence() or []:
-        token = _token(entry)
+    for entry in value.sequence() or ():
+        token = _TOKEN.into(Token)(entry)
         if token is None:
             continue
         for other in tokens:
@@ -47,46 +37,47 @@ def _tokens(place: YamlValue) -> tuple[Token, ...]:
     return tuple(tokens)
 
 
-def _token(place: YamlValue) -> Token | None:
-    keys = place.mapping(KEYS["control.tokens[]"])
-    if keys is None:
-        return None
-    for needed in ("name", "env", "level"):
-        if needed not in keys:
-            place.problem(f"needs the key {needed!r}")
-    name = _matching(keys.get("name"), _NAME, "1 to 64 letters, digits and ._-")
+def _name(value: YamlValue) -> str | None:
+    name = _matching(value, _NAME, "1 to 64 letters, digits and ._-")
     if name == OWN_TOKEN:
-        keys["name"].problem(f"{OWN_TOKEN!r} is the name of the proxy's own token")
-    env = _matching(
-        keys.get("env"), _VARIABLE, "the name of an environment variable, never a secret"
-    )
-    level = choice(keys["level"], tuple(Level)) if "level" in keys else None
-    tenants = _tenants(keys["tenants"]) if "tenants" in keys else (LOCAL,)
-    return Token(name, env, Level(level), tenants) if name and env and level else None
+        value.problem(f"{OWN_TOKEN!r} is the name of the proxy's own token")
+    return name
 
 
-def _matching(place: YamlValue | None, pattern: re.Pattern[str], what: str) -> str | None:
-    text = place.string() if place is not None else None
-    if place is None or text is None or pattern.fullmatch(text):
+def _variable(value: YamlValue) -> str | None:
+    return _matching(value, _VARIABLE, "the name of an environment variable, never a secret")
+
+
+def _matching(value: YamlValue, pattern: re.Pattern[str], what: str) -> str | None:
+    text = value.string()
+    if text is None or pattern.fullmatch(text):
         return text
     # What was written is not shown: it may be the secret itself.
-    place.hidden_problem(f"must be {what}")
+    value.hidden_problem(f"must be {what}")
     return None
 
 
-def _tenants(place: YamlValue) -> tuple[Tenant, ...]:
-    names = [(entry, entry.string()) for entry in place.sequence() or []]
-    return tuple(
-        tenant
-        for entry, name in names
-        if name is not None and (tenant := known_tenant(entry, name))
-    )
+def _tenant(value: YamlValue) -> Tenant | None:
+    name = value.string()
+    return None if name is None else known_tenant(value, name)
 
 
-def known_tenant(place: YamlValue, name: str) -> Tenant | None:
+def known_tenant(value: YamlValue, name: str) -> Tenant | None:
     """Return the tenant of this name, or note that no agent can be of it."""
     try:
         return parse_tenant(name)
     except UnknownTenant as error:
-        place.problem(str(error))
+        value.problem(str(error))
         return None
+
+
+_TOKEN = Section(
+    "control.tokens[]",
+    Field("name", _name, required=True),
+    Field("env", _variable, required=True),
+    Field("level", choice(*Level), required=True),
+    Field("tenants", list_of(_tenant)),
+)
+_ACP = Section("control.acp", Field("confirm_loosening", YamlValue.boolean))
+_CONTROL = Section("control", Field("tokens", _tokens), Field("acp", _ACP.into(AcpControl)))
+SECTIONS = (_CONTROL, _ACP, _TOKEN)

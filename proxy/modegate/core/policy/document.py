@@ -42,10 +42,12 @@ _JSON_WORDS = {"true": True, "false": False, "null": None}
 
 @dataclass(slots=True)
 class Document:
-    """What all places of one file share."""
+    """What all values of one file share."""
 
     problems: list[Problem] = field(default_factory=list)
     visited: int = 0
+    names: dict[str, list[str]] = field(default_factory=dict)
+    """The names that the file has defined so far, by kind: other values refer to them."""
 
     def visit(self, node: yaml.Node, path: str) -> None:
         """Count one more place.

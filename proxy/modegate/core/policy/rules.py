@@ -8,10 +8,8 @@ from typing import Any
 from modegate.core.policy.conditions import Condition, When
 from modegate.core.policy.document import YamlValue
 from modegate.core.policy.model import EXIT_TOOL, Effect, Rule
-from modegate.core.policy.schema import KEYS
+from modegate.core.policy.schema import Field, Section, list_of
 
-_ENTRY = KEYS["modes.*.tools[]"]
-_CONDITION = KEYS["modes.*.tools[].when.*"]
 _OTHERS = "others"
 
 
@@ -21,6 +19,9 @@ class Tools:
 
     rules: tuple[Rule, ...]
     names_exit: bool
+
+
+NO_TOOLS = Tools((), names_exit=False)
 
 
 def read_tools(place: YamlValue) -> Tools:
@@ -47,45 +48,55 @@ def _rule(entry: YamlValue, index: int) -> Rule | None:
     if not entry.is_mapping():
         pattern = entry.string()
         return None if pattern is None else Rule(Effect.ALLOW, pattern, at=index)
-    keys = entry.mapping(_ENTRY) or {}
-    effects = [effect for effect in Effect if effect in keys]
+    values = _RULE.open(entry) or {}
+    effects = [effect for effect in Effect if effect in values]
     if len(effects) != 1:
         entry.problem("needs exactly one of allow, ask and deny")
         return None
-    pattern = keys[effects[0]].string()
-    when = _when(keys["when"]) if "when" in keys else None
-    return None if pattern is None else Rule(effects[0], pattern, when, index)
+    found = _RULE.read(values)
+    (effect,) = effects
+    return Rule(effect, found[effect], found.get("when"), index) if effect in found else None
 
 
-def _when(place: YamlValue) -> When | None:
-    keys = place.mapping()
-    if keys is None:
+def _when(value: YamlValue) -> When | None:
+    arguments = value.mapping()
+    if arguments is None:
         return None
-    others = keys.pop(_OTHERS, None)
+    others = arguments.pop(_OTHERS, None)
     if others is not None and others.plain() != "any":
         others.problem("'others' says what becomes of arguments not listed, and can only be 'any'")
-    if not keys:
-        place.problem("needs a condition on at least one argument")
-    conditions = {name: _condition(keys[name]) for name in keys}
-    return When({n: c for n, c in conditions.items() if c is not None}, others is not None)
+    if not arguments:
+        value.problem("needs a condition on at least one argument")
+    read = {name: _condition(argument) for name, argument in arguments.items()}
+    return When({name: one for name, one in read.items() if one is not None}, others is not None)
 
 
-def _condition(place: YamlValue) -> Condition | None:
-    keys = place.mapping(_CONDITION)
-    if keys is None:
+def _condition(value: YamlValue) -> Condition | None:
+    values = _CONDITION.open(value)
+    if values is None:
         return None
-    if len(keys) != 1:
-        place.problem("needs exactly one of equals, one_of and glob")
+    if len(values) != 1:
+        value.problem("needs exactly one of equals, one_of and glob")
         return None
-    if "glob" in keys:
-        glob = keys["glob"].string()
-        return None if glob is None else Condition(glob=glob)
-    if "equals" in keys:
-        value = keys["equals"].json_scalar()
-        return None if value is None else Condition(equals=value[0])
-    return Condition(one_of=_values(keys["one_of"]))
+    found = _CONDITION.read(values)
+    if "equals" in found:
+        (found["equals"],) = found["equals"]
+    return Condition(**found) if found else None
 
 
-def _values(place: YamlValue) -> tuple[Any, ...]:
-    values = [item.json_scalar() for item in place.sequence() or []]
-    return tuple(value[0] for value in values if value is not None)
+def _scalars(value: YamlValue) -> tuple[Any, ...]:
+    return tuple(scalar for (scalar,) in list_of(YamlValue.json_scalar)(value))
+
+
+_RULE = Section(
+    "modes.*.tools[]",
+    *(Field(effect.value, YamlValue.string) for effect in Effect),
+    Field("when", _when),
+)
+_CONDITION = Section(
+    "modes.*.tools[].when.*",
+    Field("equals", YamlValue.json_scalar),
+    Field("one_of", _scalars),
+    Field("glob", YamlValue.string),
+)
+SECTIONS = (_RULE, _CONDITION)

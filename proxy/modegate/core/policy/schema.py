@@ -1,86 +1,167 @@
-"""The keys of policies.yaml, and the small values that several of them take."""
+"""How policies.yaml is read: sections as tables of fields, and the small values that several fields take.
+
+A reader takes a `YamlValue` and returns what it says. If that is nothing usable, the reader notes the problem
+and returns None, and the default stands.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from modegate.core.ids import DEFAULT_MODE, ModeId
 from modegate.core.policy.document import YamlValue, suggestion
-
-KEYS: dict[str, tuple[str, ...]] = {
-    "": (
-        "version",
-        "modes",
-        "sessions",
-        "limits",
-        "approvals",
-        "narrate",
-        "control",
-        "upstreams",
-        "routes",
-    ),
-    "modes.*": (
-        "name",
-        "description",
-        "section",
-        "section_in",
-        "tools",
-        "exit",
-        "without_tools",
-        "text_calls",
-        "aliases",
-    ),
-    "modes.*.tools[]": ("allow", "ask", "deny", "when"),
-    "modes.*.tools[].when.*": ("equals", "one_of", "glob"),
-    "modes.*.exit": ("to", "options", "native"),
-    "modes.*.exit.options[]": ("label", "to"),
-    "sessions": ("identify", "parent", "when_missing", "initial_mode"),
-    "sessions.initial_mode": ("default", "tenants"),
-    "limits": ("body", "frame", "held", "hops", "drain", "memory"),
-    "approvals": ("timeout", "timeout_whole"),
-    "control": ("tokens", "acp"),
-    "control.tokens[]": ("name", "env", "level", "tenants"),
-    "control.acp": ("confirm_loosening",),
-    "upstreams.*": (
-        "url",
-        "litellm",
-        "headers",
-        "key",
-        "timeouts",
-        "pool",
-        "proxy",
-        "ca",
-        "strip_v1",
-        "query",
-    ),
-    "upstreams.*.headers.*": ("env",),
-    "upstreams.*.key": ("env",),
-    "upstreams.*.proxy": ("env",),
-    "upstreams.*.timeouts": ("connect", "read"),
-    "upstreams.*.pool": ("size", "keep_alive"),
-    "routes[]": ("dialect", "model", "upstream"),
-}
-"""Every key that the parser knows, by the place it stands in; `docs/policies.md` names each."""
+from modegate.core.policy.sources import Source
 
 MAX_ALIAS = 256
 
 _MODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _SIZE = re.compile(r"([1-9][0-9]{0,11})(?: ?(B|KiB|MiB|GiB))?")
 _DURATION = re.compile(r"((?:0|[1-9][0-9]{0,5})(?:\.[0-9]{1,3})?) ?(ms|s|m|h)?")
-# A field name of RFC 9110, section 5.1.
-_HEADER = re.compile(r"header:([A-Za-z0-9!#$%&'*+.^_`|~-]{1,128})")
-_BODY = re.compile(r"body:[^.\s]+(\.[^.\s]+)*")
 _UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
+T = TypeVar("T")
+S = TypeVar("S", bound=str)
 
-def mode_name(place: YamlValue, name: str) -> ModeId | None:
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One key of a section, and the reader of its value."""
+
+    key: str
+    read: Callable[[YamlValue], Any]
+    name: str = ""
+    """What the policy's attribute is called; empty: as the key."""
+    required: bool = False
+
+
+class Section:
+    """A mapping of policies.yaml as a table of its fields; `docs/policies.md` describes each."""
+
+    def __init__(self, path: str, *fields: Field) -> None:
+        """Take the path at which it stands, and its fields in the order in which they are read."""
+        self.path = path
+        self.keys = tuple(field.key for field in fields)
+        self._fields = fields
+
+    def open(self, value: YamlValue) -> dict[str, YamlValue] | None:
+        """Return the values by key; note which keys are unknown or lacking."""
+        values = value.mapping(self.keys)
+        if values is not None:
+            for field in self._fields:
+                if field.required and field.key not in values:
+                    value.key_problem(f"needs the key {field.key!r}")
+        return values
+
+    def read(self, values: dict[str, YamlValue]) -> dict[str, Any]:
+        """Read what is given, by the names of the attributes; what has a problem is left out."""
+        read = {
+            field.name or field.key: field.read(values[field.key])
+            for field in self._fields
+            if field.key in values
+        }
+        return {name: value for name, value in read.items() if value is not None}
+
+    def into(self, build: Callable[..., T]) -> Callable[[YamlValue], T | None]:
+        """Return a reader that builds an object of the attributes; None if a required one is lacking."""
+        required = {field.name or field.key for field in self._fields if field.required}
+
+        def reader(value: YamlValue) -> T | None:
+            found = self.read(self.open(value) or {})
+            return build(**found) if required <= found.keys() else None
+
+        return reader
+
+
+def list_of(read: Callable[[YamlValue], T | None]) -> Callable[[YamlValue], tuple[T, ...]]:
+    """Return a reader of a list; entries that have a problem are left out."""
+
+    def reader(value: YamlValue) -> tuple[T, ...]:
+        found = (read(entry) for entry in value.sequence() or ())
+        return tuple(entry for entry in found if entry is not None)
+
+    return reader
+
+
+def choice(*options: S) -> Callable[[YamlValue], S | None]:
+    """Return a reader of one of a few words."""
+
+    def reader(value: YamlValue) -> S | None:
+        word = value.string()
+        if word is not None and word not in options:
+            value.problem(f"must be one of: {', '.join(options)}")
+        return next((option for option in options if option == word), None)
+
+    return reader
+
+
+def count(least: int, most: int) -> Callable[[YamlValue], int | None]:
+    """Return a reader of a whole number within bounds."""
+
+    def reader(value: YamlValue) -> int | None:
+        number = value.integer()
+        if number is None or least <= number <= most:
+            return number
+        value.problem(f"must be between {least} and {most}")
+        return None
+
+    return reader
+
+
+def size(value: YamlValue) -> int | None:
+    """Read bytes: `1048576`, or a string with a unit as `64MiB`; at least one."""
+    match = _SIZE.fullmatch(_text(value))
+    if not match:
+        value.problem('must be bytes as a whole number, or a size like "64MiB" (B, KiB, MiB, GiB)')
+        return None
+    return int(match[1]) * _UNITS[match[2] or "B"]
+
+
+def duration(most: float | None = None) -> Callable[[YamlValue], float | None]:
+    """Return a reader of seconds: `30`, `0.5`, or a string with a unit as `30s` (ms, s, m, h)."""
+
+    def reader(value: YamlValue) -> float | None:
+        match = _DURATION.fullmatch(_text(value))
+        if not match:
+            value.problem('must be seconds as a number, or a time like "30s" (ms, s, m, h)')
+            return None
+        seconds = float(match[1]) * _SECONDS[match[2] or "s"]
+        if most is not None and seconds > most:
+            value.problem(f"must be {most / _SECONDS['h']:g}h at most")
+            return None
+        return seconds
+
+    return reader
+
+
+def source(*, headers_only: bool = False) -> Callable[[YamlValue], str | None]:
+    """Return a reader of where a session id may stand: `path`, `header:NAME` or `body:dotted.path`."""
+
+    def reader(value: YamlValue) -> str | None:
+        text = value.string()
+        if text is None:
+            return None
+        with suppress(ValueError):
+            found = Source.parse(text)
+            if found.kind == "header" or not headers_only:
+                return found.text
+        forms = "header:NAME" if headers_only else "path, header:NAME or body:dotted.path"
+        value.problem(f"must be {forms}")
+        return None
+
+    return reader
+
+
+def mode_name(value: YamlValue, name: str) -> ModeId | None:
     """Check the key under which a mode is defined."""
     if name == DEFAULT_MODE:
-        place.key_problem("'default' is reserved: it means no policy and cannot be defined")
+        value.key_problem("'default' is reserved: it means no policy and cannot be defined")
     elif not _MODE_ID.fullmatch(name):
-        place.key_problem(
+        value.key_problem(
             "not a mode id: 1 to 64 letters, digits and ._-, beginning with a letter or a digit"
         )
     else:
@@ -88,89 +169,35 @@ def mode_name(place: YamlValue, name: str) -> ModeId | None:
     return None
 
 
-def mode_reference(place: YamlValue, modes: Collection[str]) -> ModeId | None:
-    """Read the name of a mode that must exist."""
-    name = place.string()
+def mode_reference(value: YamlValue) -> ModeId | None:
+    """Read the name of a mode that the file defines, or `default`."""
+    name = value.string()
+    modes = value.document.names.get("modes", [DEFAULT_MODE])
     if name is None or name in modes:
         return None if name is None else ModeId(name)
-    place.problem(f"no such mode; {suggestion(name, modes)}")
+    value.problem(f"no such mode; {suggestion(name, modes)}")
     return None
 
 
-def aliases(place: YamlValue, taken: set[str]) -> tuple[str, ...]:
-    """Read other ids of a mode and add them to those `taken`, which none of them may be.
+def alias(value: YamlValue) -> str | None:
+    """Read another id of a mode, which no mode of the file has by now.
 
     Any text will do, since some clients send the address of a page as the id of a mode.
     """
-    found: list[str] = []
-    for entry in place.sequence() or []:
-        alias = entry.string()
-        if alias is None:
-            continue
-        if len(alias) > MAX_ALIAS:
-            entry.problem(f"must have {MAX_ALIAS} characters at most")
-        elif alias in taken:
-            entry.problem("names a mode already; an alias must lead to one mode only")
-        else:
-            found.append(alias)
-            taken.add(alias)
-    return tuple(found)
-
-
-def choice(place: YamlValue, options: tuple[str, ...]) -> str | None:
-    """Read one of a few words."""
-    word = place.string()
-    if word is None or word in options:
-        return word
-    place.problem(f"must be one of: {', '.join(options)}")
+    name = value.string()
+    taken = value.document.names.setdefault("aliases", [])
+    if name is None:
+        return None
+    if len(name) > MAX_ALIAS:
+        value.problem(f"must have {MAX_ALIAS} characters at most")
+    elif name in taken or name in value.document.names.get("modes", ()):
+        value.problem("names a mode already; an alias must lead to one mode only")
+    else:
+        taken.append(name)
+        return name
     return None
 
 
-def count(place: YamlValue, least: int, most: int) -> int | None:
-    """Read a whole number within bounds."""
-    number = place.integer()
-    if number is not None and not least <= number <= most:
-        place.problem(f"must be between {least} and {most}")
-        return None
-    return number
-
-
-def size(place: YamlValue) -> int | None:
-    """Read bytes: `1048576`, or a string with a unit as `64MiB`; at least one."""
-    match = _SIZE.fullmatch(_text(place))
-    if not match:
-        place.problem('must be bytes as a whole number, or a size like "64MiB" (B, KiB, MiB, GiB)')
-        return None
-    return int(match[1]) * _UNITS[match[2] or "B"]
-
-
-def duration(place: YamlValue, most: float | None = None) -> float | None:
-    """Read seconds: `30`, `0.5`, or a string with a unit as `30s` (ms, s, m, h); of `most` so many."""
-    match = _DURATION.fullmatch(_text(place))
-    if not match:
-        place.problem('must be seconds as a number, or a time like "30s" (ms, s, m, h)')
-        return None
-    seconds = float(match[1]) * _SECONDS[match[2] or "s"]
-    if most is not None and seconds > most:
-        place.problem(f"must be {most / _SECONDS['h']:g}h at most")
-        return None
-    return seconds
-
-
-def source(place: YamlValue, *, headers_only: bool) -> str | None:
-    """Read where a session id may stand: `path`, `header:NAME` or `body:dotted.path`."""
-    text = place.string()
-    if text is None:
-        return None
-    if match := _HEADER.fullmatch(text):
-        return f"header:{match[1].lower()}"
-    if not headers_only and (text == "path" or _BODY.fullmatch(text)):
-        return text
-    forms = "header:NAME" if headers_only else "path, header:NAME or body:dotted.path"
-    place.problem(f"must be {forms}")
-    return None
-
-
-def _text(place: YamlValue) -> str:
-    value = place.node.value
-    return value if isinstance(value, str) else ""
+def _text(value: YamlValue) -> str:
+    text = value.node.value
+    return text if isinstance(text, str) else ""

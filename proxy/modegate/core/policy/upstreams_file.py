@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import urlsplit
 
-from modegate.core.errors import DialectName
 from modegate.core.policy.base_url import Base
 from modegate.core.policy.document import YamlValue, suggestion
-from modegate.core.policy.schema import KEYS, choice, count, duration
+from modegate.core.policy.schema import Field, Section, choice, count, duration
 from modegate.core.policy.upstreams import CREDENTIALS, Pool, Route, Timeouts, UpstreamSpec, Value
 from modegate.core.wire.headers import HOP_BY_HOP, OUR_OWN
 
@@ -32,114 +30,92 @@ _NEVER = HOP_BY_HOP | {
 _PLAIN_ONLY = ("proxy", "ca", "pool", "strip_v1", "query")
 
 
-def read_upstreams(place: YamlValue) -> dict[str, UpstreamSpec]:
+def read_upstreams(value: YamlValue) -> dict[str, UpstreamSpec]:
     """Read `upstreams`; of what is wrong, which is noted, only the name is left."""
     found: dict[str, UpstreamSpec] = {}
-    for name, entry in (place.mapping() or {}).items():
+    for name, entry in (value.mapping() or {}).items():
         if not _NAME.fullmatch(name):
             entry.key_problem("not a name: 1 to 64 letters, digits and ._-")
         found[name] = _upstream(entry, name) or UpstreamSpec(name=name)
+    value.document.names["upstreams"] = list(found)
     return found
 
 
-def read_routes(
-    place: YamlValue, upstreams: Collection[str], dialects: Sequence[DialectName]
-) -> tuple[Route, ...]:
-    """Read `routes`, each to an upstream that exists, and for a dialect of these."""
+def read_routes(value: YamlValue) -> tuple[Route, ...]:
+    """Read `routes`, each to an upstream that exists."""
     found: list[Route] = []
-    for entry in place.sequence() or []:
+    for entry in value.sequence() or []:
         if found and found[-1].dialect is None and found[-1].model is None:
             entry.problem("is never reached: the route in front of it takes everything")
-        route = _route(entry, upstreams, dialects)
+        route = _route(entry)
         if route is not None:
             found.append(route)
     return tuple(found)
 
 
-def _route(
-    entry: YamlValue, upstreams: Collection[str], dialects: Sequence[DialectName]
-) -> Route | None:
-    keys = entry.mapping(KEYS["routes[]"])
-    if keys is None:
+def _route(entry: YamlValue) -> Route | None:
+    values = _ROUTE.open(entry)
+    if values is None or "upstream" not in values:
         return None
-    if "upstream" not in keys:
-        entry.problem("needs the key 'upstream'")
-        return None
-    name = keys["upstream"].string()
+    return Route(**{"upstream": ""} | _ROUTE.read(values))
+
+
+def _dialect(value: YamlValue) -> str | None:
+    return choice(*value.document.names["dialects"])(value)
+
+
+def _model(value: YamlValue) -> str | None:
+    model = value.string()
+    return None if model == "*" else model
+
+
+def _upstream_reference(value: YamlValue) -> str | None:
+    name = value.string()
+    upstreams = value.document.names.get("upstreams", ())
     if name is not None and name not in upstreams:
-        keys["upstream"].problem(f"no such upstream; {suggestion(name, upstreams)}")
-    dialect = choice(keys["dialect"], tuple(dialects)) if "dialect" in keys else None
-    model = keys["model"].string() if "model" in keys else None
-    return Route(name or "", dialect, None if model == "*" else model)
+        value.problem(f"no such upstream; {suggestion(name, upstreams)}")
+    return name
 
 
 def _upstream(entry: YamlValue, name: str) -> UpstreamSpec | None:
-    keys = entry.mapping(KEYS["upstreams.*"])
-    if keys is None:
+    values = _UPSTREAM.open(entry)
+    if values is None:
         return None
-    if "url" not in keys and "litellm" not in keys:
+    if "url" not in values and "litellm" not in values:
         entry.key_problem("needs the key 'url', or 'litellm'")
-    if "litellm" in keys:
-        for key in _PLAIN_ONLY:
-            if key in keys:
-                keys[key].key_problem(
-                    "has no meaning with litellm, which makes its own connections"
-                )
-    return UpstreamSpec(
-        name=name,
-        url=(_url(keys["url"]) or "") if "url" in keys else "",
-        litellm=(_litellm(keys["litellm"]) or "") if "litellm" in keys else "",
-        headers=_headers(keys["headers"]) if "headers" in keys else (),
-        key=(_variable(keys["key"], "upstreams.*.key") or "") if "key" in keys else "",
-        **_connections(keys),
-    )
+    for key in _PLAIN_ONLY if "litellm" in values else ():
+        if key in values:
+            values[key].key_problem("has no meaning with litellm, which makes its own connections")
+    return UpstreamSpec(name=name, **_UPSTREAM.read(values))
 
 
-def _connections(keys: Mapping[str, YamlValue]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    if "timeouts" in keys:
-        found["timeouts"] = _timeouts(keys["timeouts"])
-    if "pool" in keys:
-        found["pool"] = _pool(keys["pool"])
-    if "proxy" in keys:
-        found["proxy"] = _proxy(keys["proxy"])
-    if "ca" in keys:
-        found["ca"] = _ca(keys["ca"]) or ""
-    if "strip_v1" in keys:
-        found["strip_v1"] = keys["strip_v1"].boolean() is True
-    if "query" in keys:
-        query = keys["query"].mapping() or {}
-        found["query"] = tuple((name, value.string() or "") for name, value in query.items())
-    return found
-
-
-def _url(place: YamlValue) -> str | None:
-    text = place.string()
+def _url(value: YamlValue) -> str | None:
+    text = value.string()
     if text is None:
         return None
     try:
         Base.parse(text)
     except ValueError as error:
         # What was written is not shown: it may hold a password or a key.
-        place.hidden_problem(str(error))
+        value.hidden_problem(str(error))
         return None
     return text
 
 
-def _litellm(place: YamlValue) -> str | None:
-    text = place.string()
+def _litellm(value: YamlValue) -> str | None:
+    text = value.string()
     if text is None or _MODEL.fullmatch(text):
         return text
-    place.problem(
+    value.problem(
         "must be a model of litellm with its provider, as gemini/gemini-2.5-pro, where one * "
         "stands for the model that the client names"
     )
     return None
 
 
-def _headers(place: YamlValue) -> tuple[tuple[str, Value], ...]:
+def _headers(value: YamlValue) -> tuple[tuple[str, Value], ...]:
     found: dict[str, Value] = {}
-    for written, entry in (place.mapping() or {}).items():
+    for written, entry in (value.mapping() or {}).items():
         name = written.lower()
         raw = name.encode()
         if not _HEADER.fullmatch(written):
@@ -149,64 +125,60 @@ def _headers(place: YamlValue) -> tuple[tuple[str, Value], ...]:
         elif name in found:
             entry.key_problem("the same header again: names do not differ by case")
         else:
-            value = _value(entry, "upstreams.*.headers.*", secret=raw in _SECRET)
-            if value is not None:
-                found[name] = value
+            text = _value(entry, secret=raw in _SECRET)
+            if text is not None:
+                found[name] = text
     return tuple(found.items())
 
 
-def _value(place: YamlValue, schema: str, *, secret: bool) -> Value | None:
-    if place.is_mapping():
-        env = _variable(place, schema)
+def _value(value: YamlValue, *, secret: bool) -> Value | None:
+    if value.is_mapping():
+        env = _variable(value)
         return Value(env=env) if env else None
     if secret:
-        place.hidden_problem("is a credential: name its environment variable, as {env: NAME}")
+        value.hidden_problem("is a credential: name its environment variable, as {env: NAME}")
         return None
-    text = place.string()
+    text = value.string()
     if text is not None and any(char < " " or char == "\x7f" for char in text):
-        place.problem("has characters that no header can carry")
+        value.problem("has characters that no header can carry")
         return None
     return Value(text=text) if text else None
 
 
-def _variable(place: YamlValue, schema: str) -> str | None:
-    if not place.is_mapping():
-        place.hidden_problem("must name an environment variable, as {env: NAME}, never a secret")
+def _variable(value: YamlValue) -> str | None:
+    if not value.is_mapping():
+        value.hidden_problem("must name an environment variable, as {env: NAME}, never a secret")
         return None
-    keys = place.mapping(KEYS[schema]) or {}
-    if "env" not in keys:
-        place.problem("needs the key 'env'")
-        return None
-    name = keys["env"].string()
+    values = _VALUE.open(value) or {}
+    if "env" not in values:
+        value.problem("needs the key 'env'")
+    env: str | None = _VALUE.read(values).get("env")
+    return env
+
+
+def _env(value: YamlValue) -> str | None:
+    name = value.string()
     if name is not None and not _VARIABLE.fullmatch(name):
-        keys["env"].hidden_problem("must be the name of an environment variable, never a secret")
+        value.hidden_problem("must be the name of an environment variable, never a secret")
         return None
     return name
 
 
-def _timeouts(place: YamlValue) -> Timeouts:
-    keys = place.mapping(KEYS["upstreams.*.timeouts"]) or {}
-    read = {key: duration(keys[key]) for key in keys}
-    for key, seconds in read.items():
-        if seconds == 0:
-            keys[key].problem("must be more than nothing")
-    return Timeouts(**{key: seconds for key, seconds in read.items() if seconds})
+def _timeout(value: YamlValue) -> float | None:
+    seconds = duration()(value)
+    if seconds == 0:
+        value.problem("must be more than nothing")
+    return seconds or None
 
 
-def _pool(place: YamlValue) -> Pool:
-    keys = place.mapping(KEYS["upstreams.*.pool"]) or {}
-    found: dict[str, Any] = {}
-    if "size" in keys:
-        found["size"] = count(keys["size"], 1, MAX_POOL)
-    if "keep_alive" in keys:
-        found["keep_alive"] = duration(keys["keep_alive"])
-    return Pool(**{key: value for key, value in found.items() if value is not None})
+def _query(value: YamlValue) -> tuple[tuple[str, str], ...]:
+    return tuple((name, one.string() or "") for name, one in (value.mapping() or {}).items())
 
 
-def _proxy(place: YamlValue) -> Value | Literal["none"] | None:
-    if place.is_mapping():
-        return _value(place, "upstreams.*.proxy", secret=False)
-    text = place.string()
+def _proxy(value: YamlValue) -> Value | Literal["none"] | None:
+    if value.is_mapping():
+        return _value(value, secret=False)
+    text = value.string()
     if text is None or text == "none":
         return "none" if text else None
     try:
@@ -216,15 +188,42 @@ def _proxy(place: YamlValue) -> Value | Literal["none"] | None:
         usable = False
     if usable:
         return Value(text=text)
-    place.hidden_problem(
+    value.hidden_problem(
         "must be none, http(s)://HOST:PORT, or with a password the variable that holds it, {env: NAME}"
     )
     return None
 
 
-def _ca(place: YamlValue) -> str | None:
-    path = place.string()
+def _ca(value: YamlValue) -> str | None:
+    path = value.string()
     if path is not None and not path.startswith("/"):
-        place.problem("must be an absolute path")
+        value.problem("must be an absolute path")
         return None
     return path
+
+
+_VALUE = Section("upstreams.*.{headers.*,key,proxy}", Field("env", _env))
+_TIMEOUTS = Section("upstreams.*.timeouts", Field("connect", _timeout), Field("read", _timeout))
+_POOL = Section(
+    "upstreams.*.pool", Field("size", count(1, MAX_POOL)), Field("keep_alive", duration())
+)
+_UPSTREAM = Section(
+    "upstreams.*",
+    Field("url", _url),
+    Field("litellm", _litellm),
+    Field("headers", _headers),
+    Field("key", _variable),
+    Field("timeouts", _TIMEOUTS.into(Timeouts)),
+    Field("pool", _POOL.into(Pool)),
+    Field("proxy", _proxy),
+    Field("ca", _ca),
+    Field("strip_v1", YamlValue.boolean),
+    Field("query", _query),
+)
+_ROUTE = Section(
+    "routes[]",
+    Field("dialect", _dialect),
+    Field("model", _model),
+    Field("upstream", _upstream_reference, required=True),
+)
+SECTIONS = (_UPSTREAM, _VALUE, _TIMEOUTS, _POOL, _ROUTE)

@@ -10,12 +10,13 @@ from modegate.core.identify.sources import (
     DEFAULT_IDENTIFY,
     DEFAULT_PARENT,
     GIVEN,
-    Source,
     body_names,
+    id_in,
     of_parent,
     of_session,
 )
 from modegate.core.policy.model import Sessions
+from modegate.core.policy.sources import Source
 
 
 @pytest.mark.parametrize(
@@ -86,4 +87,4 @@ def test_the_fields_to_decode() -> None:
     ],
 )
 def test_the_id_in_what_an_agent_sends(place: str, text: str, found: str | None) -> None:
-    assert Source.parse(place).id_in(text) == found
+    assert id_in(Source.parse(place), text) == found

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from modegate.core.ids import LOCAL
 from modegate.core.policy.conditions import Condition, When
+from modegate.core.policy.file import KEYS
 from modegate.core.policy.model import (
     Effect,
     Exit,
@@ -22,7 +23,6 @@ from modegate.core.policy.model import (
     Waits,
 )
 from modegate.core.policy.problems import PolicyProblems
-from modegate.core.policy.schema import KEYS
 from support.policies import parse
 
 FULL = """\

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+from modegate.core.policy import control, file, modes, rules, upstreams_file
 from modegate.core.policy.document import YamlValue, read_document
+from modegate.core.policy.file import KEYS
 from modegate.core.policy.schema import (
+    Field,
+    Section,
     choice,
     count,
     duration,
@@ -43,13 +49,13 @@ def test_another_size_is_a_problem(text: str) -> None:
      ("1h", 3600.0)],
 )  # fmt: skip
 def test_a_duration_is_seconds_or_has_a_unit(text: str, expected: float) -> None:
-    assert duration(value(text)) == expected
+    assert duration()(value(text)) == expected
 
 
 @pytest.mark.parametrize("text", ["-1", "1d", "1:30", "010", ".5", "inf", "[]"])
 def test_another_duration_is_a_problem(text: str) -> None:
     place = value(text)
-    assert duration(place) is None
+    assert duration()(place) is None
     assert len(place.document.problems) == 1
 
 
@@ -72,7 +78,7 @@ def test_a_source_is_a_path_a_header_or_a_field(
     text: str, headers_only: bool, expected: str | None
 ) -> None:
     place = value(text)
-    assert source(place, headers_only=headers_only) == expected
+    assert source(headers_only=headers_only)(place) == expected
     assert bool(place.document.problems) is (expected is None)
 
 
@@ -88,15 +94,34 @@ def test_a_mode_id_is_a_plain_name_and_not_default(name: str, good: bool) -> Non
 
 
 def test_words_numbers_and_modes_are_checked_against_what_there_is() -> None:
-    assert choice(value("b"), ("a", "b")) == "b"
-    assert count(value("3"), 1, 3) == 3
-    assert mode_reference(value("plan"), {"plan"}) == "plan"
-    for read in (
-        lambda place: choice(place, ("a", "b")),
-        lambda place: count(place, 1, 3),
-        lambda place: mode_reference(place, {"plan"}),
-    ):
+    def mode(place: YamlValue) -> str | None:
+        place.document.names["modes"] = ["plan"]
+        return mode_reference(place)
+
+    assert choice("a", "b")(value("b")) == "b"
+    assert count(1, 3)(value("3")) == 3
+    assert mode(value("plan")) == "plan"
+    readers: list[Callable[[YamlValue], object]] = [choice("a", "b"), count(1, 3), mode]
+    for read in readers:
         for text in ("4", "c", "[]"):
             place = value(text)
             assert read(place) is None
             assert len(place.document.problems) == 1
+
+
+def test_every_section_is_among_those_whose_keys_are_described() -> None:
+    modules = (file, modes, rules, control, upstreams_file)
+    written = [
+        one for module in modules for one in vars(module).values() if isinstance(one, Section)
+    ]
+    assert sorted(one.path for one in written) == sorted(KEYS)
+
+
+def test_what_a_section_lacks_or_does_not_know_is_a_problem_and_what_is_bad_is_left_out() -> None:
+    section = Section("a", Field("n", count(1, 3), required=True), Field("to", size, "bytes"))
+    assert section.into(dict)(value("{n: 2, to: 1KiB}")) == {"n": 2, "bytes": 1024}
+    assert section.into(dict)(value("{n: 2, to: x}")) == {"n": 2}
+    place = value("{to: 1, m: 2}")
+    assert section.into(dict)(place) is None
+    told = {problem.message for problem in place.document.problems}
+    assert told == {"unknown key; known: n, to", "needs the key 'n'"}
