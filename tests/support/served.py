@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from modegate.server.process.door import MOST
+from modegate.server.process.connection_limits import MOST
 from modegate.server.process.serving import Server, bind
 
 

@@ -21,7 +21,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 
 from modegate import __version__
-from modegate.server.process.tls_words import tls_trouble
+from modegate.server.process.tls_errors import explain_tls_error
 from modegate.server.upstream.loopback import is_loopback
 from modegate_acp.stdio.relay import Lines, Out, Relay, Tell, ToEditor, ToProxy, too_long
 
@@ -233,7 +233,7 @@ def _why(url: str, error: Exception) -> str:
             status, said = error.response.status_code, _message(error.response.body)
             return f"{url} does not let us in: HTTP {status}{said and f', {said}'}"
         case SSLError():
-            return tls_trouble(url, error) or str(error)
+            return explain_tls_error(url, error) or str(error)
         case OSError() if not isinstance(error, TimeoutError):
             return f"no proxy answers at {url}; start one with `modegate serve`, or give --url"
         case _:

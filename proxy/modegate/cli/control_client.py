@@ -206,9 +206,9 @@ class ControlClient:
         try:
             yield
         except httpx.ConnectError as error:
-            from modegate.server.process.tls_words import tls_trouble
+            from modegate.server.process.tls_errors import explain_tls_error
 
-            if trouble := tls_trouble(self._url, error):
+            if trouble := explain_tls_error(self._url, error):
                 raise click.ClickException(trouble) from error
             raise Lost(
                 f"no proxy answers at {self._url}; start one with `modegate serve`, or give --url"

@@ -7,7 +7,7 @@ that no client can make the page grow.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,8 +47,96 @@ class Watched:
     held: Callable[[], int]
 
 
+COUNTERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "steps": (
+        "modegate_steps",
+        "Steps (model requests of agents) by how they ended.",
+        ("outcome",),
+    ),
+    "hops": (
+        "modegate_hops",
+        "Upstream requests made for steps; more than steps where calls were refused.",
+        (),
+    ),
+    "resent": (
+        "modegate_resent_requests",
+        "Requests that an upstream refused and that were sent again in another form.",
+        (),
+    ),
+    "upstream_cut": (
+        "modegate_upstream_cut_answers",
+        "Answers that the upstream did not end.",
+        (),
+    ),
+    "verdicts": (
+        "modegate_verdicts",
+        "Calls judged, by the mode in force, the tool and the verdict.",
+        ("mode", "tool", "verdict"),
+    ),
+    "unparsable": (
+        "modegate_unparsable",
+        "What could not be read in a mode: `request`, `frame` or `answer`.",
+        ("what",),
+    ),
+    "ungated": (
+        "modegate_ungated_steps",
+        "Steps that no gate read: in `default` mode, or in a mode without declaring tools (`no_tools`).",
+        ("why",),
+    ),
+    "tightened": (
+        "modegate_tightened_answers",
+        "Answers that passed raw when a person set a mode: `read` from there on, or `cut` off.",
+        ("how",),
+    ),
+    "approvals": (
+        "modegate_approvals",
+        "Questions to a person that a step waited for, by what came of them.",
+        ("outcome",),
+    ),
+    "reload_failures": (
+        "modegate_policy_reload_failures",
+        "New contents of the policies file that were not put in force.",
+        (),
+    ),
+}
+"""By attribute of `Metrics`: the name on the page, what it counts, and its labels."""
+
+DURATIONS: dict[str, tuple[str, str, tuple[float, ...]]] = {
+    "added": (
+        "modegate_added_seconds",
+        "What modegate itself took of the time to a step's first byte.",
+        FAST,
+    ),
+    "hold": (
+        "modegate_hold_seconds",
+        "How long calls were held back until their verdict.",
+        SLOW,
+    ),
+    "append": (
+        "modegate_append_seconds",
+        "How long an append took until it was durable.",
+        FAST,
+    ),
+}
+"""By attribute of `Metrics`: the name on the page, what it measures, and its buckets."""
+
+
 class Metrics:
     """The counters; whoever does a thing counts it."""
+
+    steps: Counter
+    hops: Counter
+    resent: Counter
+    upstream_cut: Counter
+    verdicts: Counter
+    unparsable: Counter
+    ungated: Counter
+    tightened: Counter
+    approvals: Counter
+    reload_failures: Counter
+    added: Histogram
+    hold: Histogram
+    append: Histogram
 
     def __init__(self, *, workers: bool = False) -> None:
         """Make all counters; with `workers`, the page adds up those of every worker.
@@ -57,6 +145,7 @@ class Metrics:
         """
         self.registry = CollectorRegistry()
         self._shared: CollectorRegistry | None = None
+        self._tools: set[str] = set()
         registry: CollectorRegistry | None = self.registry
         if workers:
             # Counters keep their values in files that all workers have; none is in a registry of its own.
@@ -66,79 +155,10 @@ class Metrics:
             registry = None
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
-        self.steps = Counter(
-            "modegate_steps",
-            "Steps (model requests of agents) by how they ended.",
-            ["outcome"],
-            registry=registry,
-        )
-        self.hops = Counter(
-            "modegate_hops",
-            "Upstream requests made for steps; more than steps where calls were refused.",
-            registry=registry,
-        )
-        self.resent = Counter(
-            "modegate_resent_requests",
-            "Requests that an upstream refused and that were sent again in another form.",
-            registry=registry,
-        )
-        self.upstream_cut = Counter(
-            "modegate_upstream_cut_answers",
-            "Answers that the upstream did not end.",
-            registry=registry,
-        )
-        self.verdicts = Counter(
-            "modegate_verdicts",
-            "Calls judged, by the mode in force, the tool and the verdict.",
-            ["mode", "tool", "verdict"],
-            registry=registry,
-        )
-        self._tools: set[str] = set()
-        self.unparsable = Counter(
-            "modegate_unparsable",
-            "What could not be read in a mode: `request`, `frame` or `answer`.",
-            ["what"],
-            registry=registry,
-        )
-
-        self.ungated = Counter(
-            "modegate_ungated_steps",
-            "Steps that no gate read: in `default` mode, or in a mode without declaring tools (`no_tools`).",
-            ["why"],
-            registry=registry,
-        )
-        self.tightened = Counter(
-            "modegate_tightened_answers",
-            "Answers that passed raw when a person set a mode: `read` from there on, or `cut` off.",
-            ["how"],
-            registry=registry,
-        )
-        self.approvals = Counter(
-            "modegate_approvals",
-            "Questions to a person that a step waited for, by what came of them.",
-            ["outcome"],
-            registry=registry,
-        )
-        self.reload_failures = Counter(
-            "modegate_policy_reload_failures",
-            "New contents of the policies file that were not put in force.",
-            registry=registry,
-        )
-        self.added = self._seconds(
-            "modegate_added_seconds",
-            "What modegate itself took of the time to a step's first byte.",
-            FAST,
-        )
-        self.hold = self._seconds(
-            "modegate_hold_seconds", "How long calls were held back until their verdict.", SLOW
-        )
-        self.append = self._seconds(
-            "modegate_append_seconds", "How long an append took until it was durable.", FAST
-        )
-
-    def _seconds(self, name: str, text: str, buckets: Sequence[float]) -> Histogram:
-        registry = None if self._shared is not None else self.registry
-        return Histogram(name, text, buckets=buckets, registry=registry)
+        for attribute, (name, text, labels) in COUNTERS.items():
+            setattr(self, attribute, Counter(name, text, labels, registry=registry))
+        for attribute, (name, text, buckets) in DURATIONS.items():
+            setattr(self, attribute, Histogram(name, text, buckets=buckets, registry=registry))
 
     def judged(self, mode: str, tool: str, verdict: str, *, declared: bool = True) -> None:
         """Count a call; a name that a model made up is `undeclared`, and of others so many have a label."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from modegate.server.metrics import MAX_TOOLS, Metrics, Watched
+from modegate.server.metrics import COUNTERS, DURATIONS, MAX_TOOLS, Metrics, Watched
 
 
 def test_what_was_counted_is_on_the_page() -> None:
@@ -71,3 +71,7 @@ def test_two_proxies_count_apart() -> None:
     one, other = Metrics(), Metrics()
     one.hops.inc()
     assert b"modegate_hops_total 0.0" in other.page()[0]
+
+
+def test_every_counter_is_an_attribute_that_is_declared() -> None:
+    assert set(Metrics.__annotations__) == {*COUNTERS, *DURATIONS}

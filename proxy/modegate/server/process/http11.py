@@ -15,7 +15,7 @@ What is not body has a limit, as httptools would collect a head, or trailers, wi
 whole by then is the app's to refuse, in the format of whoever sent it.
 
 A request that does not arrive, or not to its end, is waited for only so long, and there are only so many
-connections (`modegate.server.process.door`).
+connections (`modegate.server.process.connection_limits`).
 
 At a shutdown uvicorn closes a connection on which nothing has arrived yet, and with it the request that it
 was just opened for. Here that request is still served, as the last of its connection.
@@ -30,7 +30,13 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from modegate.core.wire.headers import HEAD_LIMIT, is_upgrade
 from modegate.core.wire.own_paths import is_own
-from modegate.server.process.door import BODY_S, FULL, HEAD_S, SILENT_S, Door
+from modegate.server.process.connection_limits import (
+    BODY_S,
+    FULL,
+    HEAD_S,
+    SILENT_S,
+    ConnectionLimits,
+)
 
 WEBSOCKET_PATH = "/acp"
 
@@ -48,7 +54,7 @@ _OFFER = frozenset({b"upgrade", b"http2-settings"})
 class Http11Protocol(HttpToolsProtocol):
     """One connection."""
 
-    door: Door
+    connection_limits: ConnectionLimits
     """Which connections there are; set by the server, in a class of its own."""
 
     _awaited: float | None = None
@@ -85,18 +91,18 @@ class Http11Protocol(HttpToolsProtocol):
         """Take a new connection, if there is room."""
         super().connection_made(transport)
         self._awaited = self._heard = self.loop.time()
-        if not self.door.enter(self):
+        if not self.connection_limits.admit(self):
             self._deaf = True
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
-        self.door.leave(self)
+        self.connection_limits.forget(self)
         super().connection_lost(exc)
 
     def handle_websocket_upgrade(self) -> None:
         """Hand over; ACP counts its connections by itself."""
-        self.door.leave(self)
+        self.connection_limits.forget(self)
         super().handle_websocket_upgrade()
 
     @property
@@ -106,14 +112,14 @@ class Http11Protocol(HttpToolsProtocol):
             return True
         if self.cycle.response_complete and not self.pipeline:
             return True
-        return self.flow.write_paused and not self.door.serves_agent(self)
+        return self.flow.write_paused and not self.connection_limits.serves_agent(self)
 
-    def turn_out(self) -> None:
+    def evict(self) -> None:
         """End, as others need the room."""
         self._deaf = True
         self.transport.abort()
 
-    def is_late(self, now: float) -> bool:
+    def is_overdue(self, now: float) -> bool:
         """Return whether a request takes longer to arrive than it may."""
         if self._awaited is None:
             return False
@@ -207,7 +213,7 @@ class Http11Protocol(HttpToolsProtocol):
     def _begin_request(self, *, last: bool) -> None:
         # It is taken further in a task, so that what is added to its scope now is there in time.
         super().on_headers_complete()
-        full = not is_own(self.scope["path"]) and not self.door.serve_agent(self)
+        full = not is_own(self.scope["path"]) and not self.connection_limits.serve_agent(self)
         if full:
             extended: dict[str, object] = self.scope  # type: ignore[assignment]
             extended[FULL] = True
@@ -217,7 +223,7 @@ class Http11Protocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Be idle, unless another request waits."""
         if not self.pipeline:
-            self.door.served(self)
+            self.connection_limits.served(self)
         super().on_response_complete()
 
     def on_message_complete(self) -> None:

@@ -21,8 +21,7 @@ from modegate.server.extension import Extend
 from modegate.server.jobs import StartFailed
 from modegate.server.policies import Policies
 from modegate.server.printable import printable
-from modegate.server.process.activation import passed
-from modegate.server.process.door import room_for_agents
+from modegate.server.process.connection_limits import room_for_agents
 from modegate.server.process.serving import (
     Server,
     bind,
@@ -32,6 +31,7 @@ from modegate.server.process.serving import (
     serve_with,
     tune_malloc,
 )
+from modegate.server.process.socket_activation import inherited_sockets
 from modegate.server.process.workers import WORKER, supervise
 from modegate.server.proxy.executor import share_turns
 from modegate.server.settings import Settings
@@ -46,7 +46,7 @@ class Addresses:
     agents: socket
     control: socket | None = None
     """None: what is for people is served to everyone who reaches the agents' address."""
-    passed: bool = False
+    inherited: bool = False
     """Whether a parent has opened them."""
 
     @property
@@ -61,7 +61,7 @@ class Addresses:
 
     def told(self, settings: Settings) -> Settings:
         """Return the settings with the addresses of sockets that a parent has chosen."""
-        if not self.passed:
+        if not self.inherited:
             return settings
         host, port = self.agents.getsockname()[:2]
         people = self.control.getsockname()[:2] if self.control else (None, None)
@@ -87,12 +87,14 @@ def listening(settings: Settings) -> Iterator[Addresses]:
         StartFailed: one is taken, or not of this machine; or sockets were passed that cannot be used.
     """
     with ExitStack() as stack:
-        if sockets := [stack.enter_context(one) for one in passed(os.environ, os.getpid())]:
+        if sockets := [
+            stack.enter_context(one) for one in inherited_sockets(os.environ, os.getpid())
+        ]:
             if len(sockets) == 1 and settings.control_port is not None:
                 raise StartFailed(
                     "Error: one socket was passed, and control_port wants one for people too"
                 )
-            yield Addresses(sockets[0], sockets[-1] if sockets[1:] else None, passed=True)
+            yield Addresses(sockets[0], sockets[-1] if sockets[1:] else None, inherited=True)
             return
         agents = stack.enter_context(bind(settings.host, settings.port))
         control = None

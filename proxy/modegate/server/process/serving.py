@@ -26,14 +26,14 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from modegate.server.jobs import Job, StartFailed, TaskDied
-from modegate.server.process.door import MOST, Door
+from modegate.server.process.connection_limits import MOST, ConnectionLimits
 from modegate.server.process.http11 import Http11Protocol
 
 logger = logging.getLogger(__name__)
 
 BACKLOG = 2048
 
-KEEP_ALIVE_S = 75
+IDLE_CONNECTION_S = 75
 """Longer than common clients keep an idle connection (openai 5 s, Node 4 to 60 s), so that they close first
 and no request meets a connection that is just being closed."""
 
@@ -136,11 +136,13 @@ class Server(uvicorn.Server):
             on_hangup: called on the event loop at each SIGHUP, which ends nothing.
             connections: how many may have a request of an agent at one time; people have some more.
         """
-        self.door = Door(connections)
+        self.connection_limits = ConnectionLimits(connections)
         super().__init__(
             uvicorn.Config(
                 app,
-                http=type("Protocol", (Http11Protocol,), {"door": self.door}),
+                http=type(
+                    "Protocol", (Http11Protocol,), {"connection_limits": self.connection_limits}
+                ),
                 ws="websockets-sansio",
                 ws_max_size=MAX_FRAME,
                 ws_per_message_deflate=False,  # it costs some 100 KB a connection
@@ -151,7 +153,7 @@ class Server(uvicorn.Server):
                 server_header=False,
                 date_header=False,
                 backlog=BACKLOG,
-                timeout_keep_alive=KEEP_ALIVE_S,
+                timeout_keep_alive=IDLE_CONNECTION_S,
                 timeout_graceful_shutdown=math.ceil(drain),
             )
         )
@@ -186,7 +188,7 @@ class Server(uvicorn.Server):
         if counter % COLLECT_EVERY == COLLECT_EVERY - 1:
             gc.collect()
         if counter % 10 == 0:
-            self.door.sweep(asyncio.get_running_loop().time())
+            self.connection_limits.sweep(asyncio.get_running_loop().time())
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -39,7 +39,7 @@ from modegate.core.step.effects import (
 )
 from modegate.core.step.exchange import Exchange
 from modegate.server.proxy.executor import Given
-from modegate.server.proxy.keep_alive import Alive
+from modegate.server.proxy.keep_alive import KeepAlive
 from modegate.server.proxy.memory import Share
 from modegate.server.proxy.passthrough import UnderWayAnswer
 from modegate.server.proxy.services import StepServices
@@ -96,7 +96,9 @@ class Drive:
         self._chunks: AsyncIterator[bytes] | None = None
         self._begun = False
         """The client has the head of its answer."""
-        self._alive = Alive(outside.send, services.clock, exchange.keepalive, services.keepalive)
+        self._alive = KeepAlive(
+            outside.send, services.clock, exchange.keepalive, services.keepalive
+        )
         self._asked = False
         """It has asked a person, or keeps what another step has asked."""
         self._kept: tuple[str, ...] = ()

@@ -23,7 +23,7 @@ BUSY_S = 0.5
 stood half sent."""
 
 
-class Alive:
+class KeepAlive:
     """One step's way to its client, on which something goes while the step waits."""
 
     def __init__(

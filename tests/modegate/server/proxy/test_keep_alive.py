@@ -7,7 +7,7 @@ import asyncio
 from starlette.types import Message
 
 from modegate.server.clock import SystemClock
-from modegate.server.proxy.keep_alive import Alive
+from modegate.server.proxy.keep_alive import KeepAlive
 
 PATIENCE = 20.0
 
@@ -38,8 +38,8 @@ def piece(body: bytes) -> Message:
     return {"type": "http.response.body", "body": body, "more_body": True}
 
 
-def alive(client: Client, give: bytes = b"alive", after: float = 0.001) -> Alive:
-    return Alive(client, SystemClock(), lambda: give, after)
+def alive(client: Client, give: bytes = b"alive", after: float = 0.001) -> KeepAlive:
+    return KeepAlive(client, SystemClock(), lambda: give, after)
 
 
 async def turns() -> None:
@@ -82,7 +82,7 @@ async def test_what_cannot_be_said_is_asked_for_again_later() -> None:
             again.set()
         return b""
 
-    one = Alive(client, SystemClock(), give, 0.001)
+    one = KeepAlive(client, SystemClock(), give, 0.001)
     one.begin()
     with one.waiting():
         async with asyncio.timeout(PATIENCE):
@@ -100,7 +100,7 @@ async def test_the_order_is_that_in_which_it_was_made() -> None:
         made.set()
         return b"1"
 
-    one = Alive(client, SystemClock(), give, 0.001)
+    one = KeepAlive(client, SystemClock(), give, 0.001)
     client.takes.clear()
     one.begin()
     with one.waiting():

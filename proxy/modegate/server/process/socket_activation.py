@@ -16,7 +16,7 @@ FIRST = 3
 _NAMES = ("agents", "control")
 
 
-def passed(environ: MutableMapping[str, str], pid: int) -> list[socket.socket]:
+def inherited_sockets(environ: MutableMapping[str, str], pid: int) -> list[socket.socket]:
     """Return the sockets meant for this process: that for agents, then that for people, if there are two.
 
     They are told apart by their names (`FileDescriptorName=` of a socket unit) where both have theirs, else

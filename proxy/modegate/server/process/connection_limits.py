@@ -38,7 +38,7 @@ BODY_S = 900.0
 """What a body may take in all: 64 MiB at 600 kbit/s."""
 
 
-class Guest(Protocol):
+class Connection(Protocol):
     """A connection."""
 
     @property
@@ -46,11 +46,11 @@ class Guest(Protocol):
         """Whether it keeps nobody from ending it."""
         ...
 
-    def turn_out(self) -> None:
+    def evict(self) -> None:
         """End it."""
         ...
 
-    def is_late(self, now: float) -> bool:
+    def is_overdue(self, now: float) -> bool:
         """Return whether it keeps waiting for longer than it may."""
         ...
 
@@ -59,53 +59,53 @@ class Guest(Protocol):
         ...
 
 
-class Door:
+class ConnectionLimits:
     """All connections of a process."""
 
     def __init__(self, agents: int) -> None:
         """Take so many connections with requests of agents, and some more for people."""
         self._agents = agents
-        self._guests: dict[Guest, None] = {}
-        self._busy: set[Guest] = set()
+        self._connections: dict[Connection, None] = {}
+        self._busy: set[Connection] = set()
 
-    def enter(self, guest: Guest) -> bool:
+    def admit(self, connection: Connection) -> bool:
         """Take a new connection; False where there is no room at all, and nobody idle to make some."""
-        if len(self._guests) >= self._agents + FOR_PEOPLE:
-            idle = next((one for one in self._guests if one.is_idle), None)
+        if len(self._connections) >= self._agents + FOR_PEOPLE:
+            idle = next((one for one in self._connections if one.is_idle), None)
             if idle is None:
                 return False
-            self.leave(idle)
-            idle.turn_out()
-        self._guests[guest] = None
+            self.forget(idle)
+            idle.evict()
+        self._connections[connection] = None
         return True
 
-    def leave(self, guest: Guest) -> None:
+    def forget(self, connection: Connection) -> None:
         """Forget a connection."""
-        self._guests.pop(guest, None)
-        self._busy.discard(guest)
+        self._connections.pop(connection, None)
+        self._busy.discard(connection)
 
-    def serve_agent(self, guest: Guest) -> bool:
+    def serve_agent(self, connection: Connection) -> bool:
         """Take a request of an agent; False where there is no room for it."""
-        if guest not in self._busy and len(self._busy) >= self._agents:
+        if connection not in self._busy and len(self._busy) >= self._agents:
             return False
-        self._busy.add(guest)
+        self._busy.add(connection)
         return True
 
-    def serves_agent(self, guest: Guest) -> bool:
+    def serves_agent(self, connection: Connection) -> bool:
         """Return whether a connection is one of those with requests of agents."""
-        return guest in self._busy
+        return connection in self._busy
 
-    def served(self, guest: Guest) -> None:
+    def served(self, connection: Connection) -> None:
         """A request has been answered; the connection counts as idle from here on, as the latest."""
-        self._busy.discard(guest)
-        if guest in self._guests:
-            del self._guests[guest]
-            self._guests[guest] = None
+        self._busy.discard(connection)
+        if connection in self._connections:
+            del self._connections[connection]
+            self._connections[connection] = None
 
     def sweep(self, now: float) -> None:
         """End the connections that keep waiting for what does not come."""
-        for guest in [one for one in self._guests if one.is_late(now)]:
-            guest.time_out()
+        for connection in [one for one in self._connections if one.is_overdue(now)]:
+            connection.time_out()
 
 
 def room_for_agents(chosen: int | None = None) -> int:

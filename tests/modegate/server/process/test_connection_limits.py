@@ -11,7 +11,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from modegate.server.process.door import (
+from modegate.server.process.connection_limits import (
     BODY_S,
     FOR_PEOPLE,
     FULL,
@@ -19,7 +19,7 @@ from modegate.server.process.door import (
     MOST,
     OWN_FILES,
     SILENT_S,
-    Door,
+    ConnectionLimits,
     room_for_agents,
 )
 from support.served import echo, served
@@ -28,66 +28,66 @@ PATIENCE = 20.0
 
 
 @dataclass(eq=False)
-class Guest:
-    """A connection as the door sees it."""
+class Connection:
+    """A connection as the limits sees it."""
 
-    door: Door
+    limits: ConnectionLimits
     is_idle: bool = True
     out: bool = False
     late: bool = False
 
-    def turn_out(self) -> None:
+    def evict(self) -> None:
         self.out = True
 
-    def is_late(self, now: float) -> bool:
+    def is_overdue(self, now: float) -> bool:
         return self.late and now > 0
 
     def time_out(self) -> None:
         self.out = True
-        self.door.leave(self)
+        self.limits.forget(self)
 
 
-def entered(door: Door, count: int) -> list[Guest]:
-    guests = [Guest(door) for _ in range(count)]
-    assert all(door.enter(one) for one in guests)
-    return guests
+def entered(limits: ConnectionLimits, count: int) -> list[Connection]:
+    connections = [Connection(limits) for _ in range(count)]
+    assert all(limits.admit(one) for one in connections)
+    return connections
 
 
 def test_h24_the_one_that_was_idle_longest_makes_room() -> None:
-    door = Door(2)
-    first, second, *_ = entered(door, 2 + FOR_PEOPLE)
+    limits = ConnectionLimits(2)
+    first, second, *_ = entered(limits, 2 + FOR_PEOPLE)
     first.is_idle = False
-    assert door.enter(Guest(door))
+    assert limits.admit(Connection(limits))
     assert (first.out, second.out) == (False, True)
 
 
 def test_h24_one_that_was_just_answered_is_not_the_longest_idle() -> None:
-    door = Door(1)
-    first, second, *_ = entered(door, 1 + FOR_PEOPLE)
-    assert door.serve_agent(first)
-    door.served(first)
-    assert door.enter(Guest(door))
+    limits = ConnectionLimits(1)
+    first, second, *_ = entered(limits, 1 + FOR_PEOPLE)
+    assert limits.serve_agent(first)
+    limits.served(first)
+    assert limits.admit(Connection(limits))
     assert (first.out, second.out) == (False, True)
 
 
 def test_h24_agents_have_so_many_and_people_some_more() -> None:
-    door = Door(2)
-    first, second, third, *more = entered(door, 2 + FOR_PEOPLE)
-    assert [door.serve_agent(one) for one in (first, second, third, first)] == [1, 1, 0, 1]
-    door.leave(first)
-    assert door.serve_agent(third)
+    limits = ConnectionLimits(2)
+    first, second, third, *more = entered(limits, 2 + FOR_PEOPLE)
+    assert [limits.serve_agent(one) for one in (first, second, third, first)] == [1, 1, 0, 1]
+    limits.forget(first)
+    assert limits.serve_agent(third)
     for one in (second, third, *more):
         one.is_idle = False
-    assert door.enter(Guest(door, is_idle=False))
-    assert not door.enter(Guest(door))
+    assert limits.admit(Connection(limits, is_idle=False))
+    assert not limits.admit(Connection(limits))
 
 
-def test_h24_who_is_late_goes() -> None:
-    door = Door(2)
-    guests = entered(door, 3)
-    guests[1].late = True
-    door.sweep(1.0)
-    assert [one.out for one in guests] == [False, True, False]
+def test_h24_who_is_overdue_goes() -> None:
+    limits = ConnectionLimits(2)
+    connections = entered(limits, 3)
+    connections[1].late = True
+    limits.sweep(1.0)
+    assert [one.out for one in connections] == [False, True, False]
 
 
 @pytest.fixture
@@ -138,16 +138,16 @@ async def test_h24_a_request_that_does_not_arrive_is_not_waited_for(name: str) -
         elif sent:
             writer.write(b"")
             await asyncio.sleep(0)
-        now = await waited_for(port, server.door)
-        server.door.sweep(now + seconds - 5)
+        now = await waited_for(port, server.connection_limits)
+        server.connection_limits.sweep(now + seconds - 5)
         assert not reader.at_eof()
-        server.door.sweep(now + seconds + 1)
+        server.connection_limits.sweep(now + seconds + 1)
         rest = await reader.read()
         assert rest == b"" or rest.startswith(b"HTTP/1.1 408 ")
         writer.close()
 
 
-async def waited_for(port: int, _door: Door) -> float:
+async def waited_for(port: int, _limits: ConnectionLimits) -> float:
     """Return the time by which all that was sent before has been read."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(b"GET /v1/y HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
@@ -163,13 +163,13 @@ async def test_h24_a_slow_body_that_goes_on_passes() -> None:
         writer.write(TOP + b"Content-Length: 4\r\n\r\n")
         for piece in (b"a", b"b", b"c"):
             writer.write(piece)
-            now = await waited_for(port, server.door)
-            server.door.sweep(now + SILENT_S - 5)
+            now = await waited_for(port, server.connection_limits)
+            server.connection_limits.sweep(now + SILENT_S - 5)
         assert not reader.at_eof()
         writer.write(b"d")
         assert (await reader.readuntil(b"/v1/x 4")).startswith(b"HTTP/1.1 200 ")
         # Answered: the connection is kept, whatever time passes.
-        server.door.sweep(asyncio.get_running_loop().time() + BODY_S + 1)
+        server.connection_limits.sweep(asyncio.get_running_loop().time() + BODY_S + 1)
         writer.write(TOP + b"Content-Length: 1\r\n\r\nx")
         await reader.readuntil(b"/v1/x 1")
         writer.close()
@@ -193,14 +193,14 @@ async def test_h24_an_answer_under_way_is_not_waited_for(behind: bytes) -> None:
         while not server.server_state.tasks:  # noqa: ASYNC110 -- uvicorn tells nobody
             await asyncio.sleep(0)
         now = asyncio.get_running_loop().time() + BODY_S + 1
-        server.door.sweep(now)
+        server.connection_limits.sweep(now)
         go_on.set()
         await reader.readuntil(b"thought")
         # From here on what has begun is waited for.
-        server.door.sweep(now + HEAD_S - 5)
+        server.connection_limits.sweep(now + HEAD_S - 5)
         assert not reader.at_eof()
         if behind == TOP:
-            server.door.sweep(now + HEAD_S + 5)
+            server.connection_limits.sweep(now + HEAD_S + 5)
             await reader.read()
         writer.close()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 
 
-def tls_trouble(url: str, error: BaseException) -> str | None:
+def explain_tls_error(url: str, error: BaseException) -> str | None:
     """Return what is wrong if this error comes from TLS, however deep it lies; None if it does not."""
     seen: BaseException | None = error
     while seen is not None and not isinstance(seen, ssl.SSLError):
