@@ -6,27 +6,26 @@ re-encoding of the URL, `.netrc`. What is left to it are connections, TLS, frami
 
 from __future__ import annotations
 
-import asyncio
-import select
 import ssl
-import weakref
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import Any, Final, cast
-from urllib.request import getproxies, proxy_bypass
+from collections.abc import AsyncIterator
+from typing import Final
 
 import aiohttp
 import yarl
-from aiohttp.client_proto import ResponseHandler
 
 from modegate.core.errors import BadRequest, ModegateError, UpstreamFailed
 from modegate.core.policy.base_url import Base
-from modegate.core.policy.upstreams import CONNECT_TIMEOUT, KEEP_ALIVE, READ_TIMEOUT
+from modegate.core.policy.upstreams import CONNECT_TIMEOUT, READ_TIMEOUT
 from modegate.core.wire.headers import Headers, end_to_end, get_all, replace, request_headers
+from modegate.server.upstream.connections import (
+    DIRECT,
+    Wiring,
+    connector,
+    ends_with_its_connection,
+)
 from modegate.server.upstream.failures import failure
-from modegate.server.upstream.loopback import is_loopback
 from modegate.server.upstream.protocol import UpstreamRequest
+from modegate.server.upstream.proxies import proxy_url
 
 HEADER_LIMIT: Final = 64 * 1024
 """Bytes of one header line: some providers put whole policies there; aiohttp's own limit is 8 KiB."""
@@ -37,23 +36,6 @@ _CODINGS = frozenset({"chunked", "identity"})
 """Transfer codings that are taken off on the way; any other would be lost with its header line."""
 
 _AUTO_HEADERS = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wiring:
-    """How connections to an upstream are made and kept."""
-
-    size: int = 0
-    """Connections at one time, 0 for no limit; a request that waits for one counts as connecting."""
-    keep_alive: float = KEEP_ALIVE
-    """Seconds that an idle one is kept."""
-    proxy: str | None = None
-    """The proxy's URL, or `none` for no proxy; None: what the environment names."""
-    tls: ssl.SSLContext | None = None
-    """What is trusted; None: what the system trusts."""
-
-
-DIRECT: Final = Wiring()
 
 
 class HttpUpstream:
@@ -76,7 +58,7 @@ class HttpUpstream:
         url = yarl.URL(f"{self._base.scheme}://{self._base.authority}")
         self._scheme, self._authority = url.scheme, url.raw_authority
         self._wiring = wiring
-        self._proxy = _proxy(wiring.proxy, url)
+        self._proxy = proxy_url(wiring.proxy, url)
         self._timeout = aiohttp.ClientTimeout(
             total=None, connect=connect_timeout, sock_read=read_timeout
         )
@@ -143,11 +125,7 @@ class HttpUpstream:
         # Made here because aiohttp wants the running loop.
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=_Connector(
-                    limit=self._wiring.size,
-                    keepalive_timeout=self._wiring.keep_alive,
-                    ssl=self._wiring.tls or True,
-                ),
+                connector=connector(self._wiring),
                 timeout=self._timeout,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 skip_auto_headers=_AUTO_HEADERS,
@@ -178,7 +156,7 @@ class HttpAnswer:
             UpstreamTimeout: nothing came for too long.
         """
         try:
-            with _ends_with_its_connection(self._response):
+            with ends_with_its_connection(self._response):
                 async for chunk in self._response.content.iter_any():
                     yield chunk
         except (aiohttp.ClientError, OSError) as error:
@@ -188,40 +166,6 @@ class HttpAnswer:
     async def close(self) -> None:
         """Close the connection at once unless the body was read to its end."""
         self._response.close()
-
-
-@contextmanager
-def _ends_with_its_connection(response: aiohttp.ClientResponse) -> Iterator[None]:
-    """Fail a body whose connection is gone: after chunk framing that it cannot read, aiohttp closes
-    the connection but leaves the body's reader waiting for ever (seen in 3.14.5)."""
-    content = response.content
-    connection = response.connection
-
-    def lost(_closed: object = None) -> None:
-        if not content.is_eof() and content.exception() is None:
-            content.set_exception(aiohttp.ClientPayloadError("connection lost"))
-
-    if connection is None or connection.protocol is None:  # the body came with the head
-        yield
-        return
-    closed = connection.protocol.closed
-    if closed is None:
-        lost()
-    else:
-        # One that nobody looks at would be complained about in the log.
-        closed.remove_done_callback(_look_at)
-        closed.add_done_callback(_look_at)
-        closed.add_done_callback(lost)
-    try:
-        yield
-    finally:
-        if closed is not None:
-            closed.remove_done_callback(lost)
-
-
-def _look_at(closed: asyncio.Future[None]) -> None:
-    with suppress(asyncio.CancelledError):
-        closed.exception()
 
 
 def _flaw(response: aiohttp.ClientResponse) -> str:
@@ -235,39 +179,6 @@ def _flaw(response: aiohttp.ClientResponse) -> str:
     if any(coding.strip().lower() not in _CODINGS for coding in codings):
         return "its answer has a transfer coding that is not known"
     return ""
-
-
-class _Connector(aiohttp.TCPConnector):
-    """Hands out no kept connection that has ended, or on which something came that nobody asked for.
-
-    aiohttp goes by what its loop has seen by then, and would take an answer that came unasked for the
-    answer to the next request, which may be another session's (seen in 3.14.5).
-    """
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self._used: weakref.WeakSet[ResponseHandler] = weakref.WeakSet()
-
-    async def connect(self, *request: Any, **more: Any) -> aiohttp.connector.Connection:
-        """Return a new connection, or a kept one that is as it was left."""
-        while True:
-            connection = await super().connect(*request, **more)
-            protocol = cast(ResponseHandler, connection.protocol)  # None only once it was let go
-            new = protocol not in self._used
-            self._used.add(protocol)
-            if new or not (protocol.should_close or _readable(protocol)):
-                return connection
-            connection.close()
-
-
-def _readable(protocol: ResponseHandler) -> bool:
-    """Return whether bytes, or the end, have come that the loop has not seen yet."""
-    transport = cast(
-        asyncio.Transport, protocol.transport
-    )  # None only once the loop has seen its end
-    watch = select.poll()
-    watch.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
-    return bool(watch.poll(0))
 
 
 class _NotSent(Exception):
@@ -284,30 +195,6 @@ def _unconnected(error: Exception) -> bool:
     return isinstance(error, aiohttp.ClientConnectorError) and not isinstance(
         error.os_error, ssl.SSLError
     )
-
-
-def _proxy(given: str | None, url: yarl.URL) -> str | None:
-    if given is None:
-        return _proxy_for(url)
-    if given == "none":
-        return None
-    if yarl.URL(given).scheme not in ("http", "https"):
-        raise ValueError("only http:// and https:// proxies can be used for upstreams")
-    return given
-
-
-def _proxy_for(url: yarl.URL) -> str | None:
-    """Return the proxy that the environment names for this URL; to this machine itself none leads.
-
-    aiohttp's `trust_env` would look it up in a thread for each request, and would add what `.netrc`
-    holds to requests that carry no credentials.
-    """
-    proxy = None if is_loopback(url.host or "") else getproxies().get(url.scheme)
-    if not proxy or proxy_bypass(url.authority):
-        return None
-    if yarl.URL(proxy).scheme not in ("http", "https"):
-        raise ValueError("only http:// and https:// proxies can be used for upstreams")
-    return proxy
 
 
 def _head(request: UpstreamRequest) -> list[tuple[str, str]]:

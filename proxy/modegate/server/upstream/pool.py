@@ -32,7 +32,8 @@ from modegate.core.policy.upstreams import (
     with_injected,
 )
 from modegate.core.step.request.request_form import Manner
-from modegate.server.upstream.http import HttpUpstream, Wiring
+from modegate.server.upstream.connections import Wiring
+from modegate.server.upstream.http import HttpUpstream
 from modegate.server.upstream.litellm import Library, LitellmUpstream
 from modegate.server.upstream.litellm_request import AMBIENT
 from modegate.server.upstream.protocol import Upstream, UpstreamAnswer, UpstreamRequest

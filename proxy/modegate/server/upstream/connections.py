@@ -1,0 +1,111 @@
+"""Connections to an upstream: how they are made and kept, and which of them can be used again.
+
+Here stand the two faults of aiohttp that are worked around (both seen in 3.14.5).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import ssl
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import aiohttp
+from aiohttp.client_proto import ResponseHandler
+
+from modegate.core.policy.upstreams import KEEP_ALIVE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wiring:
+    """How connections to an upstream are made and kept."""
+
+    size: int = 0
+    """Connections at one time, 0 for no limit; a request that waits for one counts as connecting."""
+    keep_alive: float = KEEP_ALIVE
+    """Seconds that an idle one is kept."""
+    proxy: str | None = None
+    """The proxy's URL, or `none` for no proxy; None: what the environment names."""
+    tls: ssl.SSLContext | None = None
+    """What is trusted; None: what the system trusts."""
+
+
+DIRECT: Final = Wiring()
+
+
+def connector(wiring: Wiring) -> aiohttp.BaseConnector:
+    """Return what makes and keeps the connections of one upstream."""
+    return _Connector(
+        limit=wiring.size, keepalive_timeout=wiring.keep_alive, ssl=wiring.tls or True
+    )
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Hands out no kept connection that has ended, or on which something came that nobody asked for.
+
+    aiohttp goes by what its loop has seen by then, and would take an answer that came unasked for the
+    answer to the next request, which may be another session's (seen in 3.14.5).
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._used: weakref.WeakSet[ResponseHandler] = weakref.WeakSet()
+
+    async def connect(self, *request: Any, **more: Any) -> aiohttp.connector.Connection:
+        """Return a new connection, or a kept one that is as it was left."""
+        while True:
+            connection = await super().connect(*request, **more)
+            protocol = cast(ResponseHandler, connection.protocol)  # None only once it was let go
+            new = protocol not in self._used
+            self._used.add(protocol)
+            if new or not (protocol.should_close or _readable(protocol)):
+                return connection
+            connection.close()
+
+
+def _readable(protocol: ResponseHandler) -> bool:
+    """Return whether bytes, or the end, have come that the loop has not seen yet."""
+    transport = cast(
+        asyncio.Transport, protocol.transport
+    )  # None only once the loop has seen its end
+    watch = select.poll()
+    watch.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
+    return bool(watch.poll(0))
+
+
+@contextmanager
+def ends_with_its_connection(response: aiohttp.ClientResponse) -> Iterator[None]:
+    """Fail a body whose connection is gone: after chunk framing that it cannot read, aiohttp closes
+    the connection but leaves the body's reader waiting for ever (seen in 3.14.5)."""
+    content = response.content
+    connection = response.connection
+
+    def lost(_closed: object = None) -> None:
+        if not content.is_eof() and content.exception() is None:
+            content.set_exception(aiohttp.ClientPayloadError("connection lost"))
+
+    if connection is None or connection.protocol is None:  # the body came with the head
+        yield
+        return
+    closed = connection.protocol.closed
+    if closed is None:
+        lost()
+    else:
+        # One that nobody looks at would be complained about in the log.
+        closed.remove_done_callback(_look_at)
+        closed.add_done_callback(_look_at)
+        closed.add_done_callback(lost)
+    try:
+        yield
+    finally:
+        if closed is not None:
+            closed.remove_done_callback(lost)
+
+
+def _look_at(closed: asyncio.Future[None]) -> None:
+    with suppress(asyncio.CancelledError):
+        closed.exception()
