@@ -15,7 +15,7 @@ from modegate import __version__
 from modegate.core.errors import LogUnavailable
 from modegate.server import logs
 from modegate.server.access import WILDCARDS
-from modegate.server.compose import Composed, check_start, compose
+from modegate.server.compose import Composed, compose
 from modegate.server.control.token_file import TOKEN_FILE
 from modegate.server.extension import Extend
 from modegate.server.jobs import StartFailed
@@ -35,6 +35,7 @@ from modegate.server.process.socket_activation import inherited_sockets
 from modegate.server.process.workers import WORKER, supervise
 from modegate.server.proxy.executor import share_turns
 from modegate.server.settings import Settings
+from modegate.server.start import check_start
 
 logger = logging.getLogger(__name__)
 
