@@ -1,8 +1,8 @@
 """Who may use the control API and ACP: bearer tokens with levels, and the checks on Host and Origin.
 
-A page in a person's browser can send requests to loopback, and by DNS rebinding it can do so under a
-name of its own; so Host must be a name that this proxy is known by, and an Origin, where the browser
-sends one, must be the proxy itself.
+A page in a person's browser can send requests to loopback. By DNS rebinding, it can do so under a name of
+its own. So Host must be a name that this proxy is known by. If the browser sends an Origin, it must be the
+proxy itself.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 WILDCARDS = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- compared with, not bound to
 
 _CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key"})
-"""Lines in which agents send their key."""
+"""Headers in which agents send their key."""
 
 REFUSALS_S = 1.0
 """Seconds between two log lines of refused requests."""
@@ -105,8 +105,8 @@ class Access:
     def grant(self, token: str) -> Grant | None:
         """Return what the bearer of this token may do now; None for a token that nobody has.
 
-        Ask again for whoever stays connected: a reload of the policy can change or take away a token. Every
-        token is compared, each in constant time, so that the time tells nothing.
+        Ask again for clients that stay connected: a reload of the policy can change or remove a token. Every
+        token is compared, each in constant time, so the time reveals nothing.
         """
         given = _digest(token)
         found = None
@@ -131,7 +131,8 @@ class Access:
         return next((grant for token in given if (grant := self.grant(token))), None)
 
     def warnings(self) -> list[str]:
-        """Say which tokens of the policy cannot be used, and why; no secret and no variable is named."""
+        """Return which tokens of the policy cannot be used, and why, without a secret or a variable's
+        name."""
         return [
             f"control token {token.name!r} cannot be used: {why}"
             for token, _, why in self._judged()
@@ -139,7 +140,7 @@ class Access:
         ]
 
     def refused(self, scope: Scope, why: str) -> None:
-        """Warn in the log of a request that got nowhere; bounded, so that nobody fills a disk."""
+        """Log a warning of a refused request; at most one a second, so that nobody fills a disk."""
         now = self._clock.monotonic()
         if now - self._told_at < REFUSALS_S:
             self._untold += 1
@@ -150,7 +151,7 @@ class Access:
         self._told_at, self._untold = now, 0
 
     def report(self) -> None:
-        """Warn of them in the log; for the start and for each new policy."""
+        """Log the warnings; called at the start and for each new policy."""
         for warning in self.warnings():
             logger.warning("%s", warning)
 
@@ -159,7 +160,7 @@ class Access:
 
     def _judged(self) -> list[tuple[Token, bytes, str]]:
         tokens = self._policies.current.control.tokens
-        if not tokens:  # as nearly everywhere; each model request comes by here
+        if not tokens:  # the usual case, and each model request comes here
             return []
         secrets_ = [self._environ.get(token.env, "") for token in tokens]
         digests = [_digest(secret) for secret in secrets_]
@@ -179,7 +180,7 @@ def _unusable(secret: str, *, shared: bool) -> str:
 
 
 def _digest(secret: str) -> bytes:
-    # Of one length, since a comparison of unequal lengths ends early.
+    # All of one length: a comparison of unequal lengths ends early.
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()
 
 
@@ -203,12 +204,12 @@ class Sites:
     def refusal(self, headers: Headers, *, addresses: bool = False) -> JSONResponse | None:
         """Return the 403 for a request under another name or from another site, else None.
 
-        With `addresses`, each IP address is a name that will do: a page can have a name of its own lead here,
-        but no address.
+        With `addresses`, every IP address is accepted too. A page can make a name of its own lead here, but
+        not an address.
         """
         hosts = headers.getlist("host")
         if len(hosts) > 1:
-            # Which of them a proxy in front of us looked at, nobody knows (RFC 9112, section 3.2).
+            # A proxy in front of us may have looked at either (RFC 9112, section 3.2).
             return problem(400, "bad_request", "more than one Host header")
         host = hosts[0].lower() if hosts else ""
         known = host_name(host) in self._own or self._is_listed(host)
@@ -226,7 +227,7 @@ class Sites:
 
     def _origin_allowed(self, origin: str, host: str) -> bool:
         authority = urlsplit(origin.lower()).netloc
-        # Another port of loopback is another program, so that only the very same authority will do.
+        # Another port of loopback is another program, so only the very same authority is accepted.
         return bool(authority) and (authority == host or self._is_listed(authority))
 
 

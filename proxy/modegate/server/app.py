@@ -1,7 +1,7 @@
 """The one ASGI callable: a few reserved paths are modegate's own, all others are the proxy's.
 
-The proxy's requests take no detour: no router, no middleware, no request object stands in front of it
-(each was measured to cost a good part of what the proxy itself does).
+No router, middleware or request object stands in front of the proxy: each was measured to cost a good part of
+what the proxy itself does.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from modegate.server.extension import Services
 from modegate.server.process.http11 import WEBSOCKET_PATH
 
 PING_S = 3.0
-"""A store that takes longer is as good as gone; orchestrators give a probe little more."""
+"""A store that takes longer counts as unreachable; orchestrators give a probe little more."""
 
 
 def create_app(
@@ -54,7 +54,7 @@ def create_app(
 
 
 def _only_probes(own: ASGIApp) -> ASGIApp:
-    """Serve agents nothing of what is for people."""
+    """Serve agents the probes, and nothing else of modegate's own."""
     elsewhere = problem(
         404, "not_found", "this is served on modegate's control address: that of --control-port"
     )
@@ -129,7 +129,7 @@ _UPGRADE_REFUSED = _UpgradeRefusal(
 
 
 async def _refuse_websocket(scope: Scope, receive: Receive, send: Send) -> None:
-    # Only servers that take WebSockets everywhere come here; ours does at one path.
+    # Only servers that take WebSockets at every path come here; ours takes them at one.
     if "websocket.http.response" in scope.get("extensions", {}):
         await _UPGRADE_REFUSED(scope, receive, send)
     else:
@@ -148,7 +148,7 @@ def _own(services: Services, control: Control, acp: ASGIApp | None) -> ASGIApp:
 
 
 _FOR_MACHINES = PROBES | {"metrics"}
-"""First segments of what asks for no token."""
+"""First segments of paths that need no token."""
 
 
 def _for_people(control: Control, acp: ASGIApp | None) -> ASGIApp:
@@ -194,7 +194,7 @@ def _starlette(*routes: BaseRoute) -> ASGIApp:
             Exception: on_error,
         },
     )
-    # Which would send whoever asks for /acp/ to the name in the Host header.
+    # It would redirect a request for /acp/ to the name in its Host header.
     app.router.redirect_slashes = False
     return app
 
@@ -205,13 +205,13 @@ class _Probes:
         self._asking = asyncio.Lock()
 
     async def health(self, _request: Request) -> Response:
-        """Tell that the process runs; nothing else, so that no store's outage restarts it."""
+        """Say that the process runs. The store is not asked, so an outage of it restarts no process."""
         return PlainTextResponse("ok\n")
 
     async def ready(self, _request: Request) -> Response:
-        """Return whether every step can be served: the log is the right one and takes what is written.
+        """Return whether every step can be served: the log is the right one and can be written.
 
-        A failed reload is only a warning, and so is what operators should change about the log.
+        A failed reload of the policy is only a warning, and so is what operators should change about the log.
         """
         log, warnings = await self._log_now()
         status = self._services.policies.status
@@ -224,7 +224,7 @@ class _Probes:
             },
         }
         if status.problems:
-            # Not what they are: this answer is for anyone.
+            # The problems themselves are left out: anyone may read this answer.
             warnings = [
                 f"the policies file has {len(status.problems)} problem(s), so an older policy is in "
                 "force; see `modegate check FILE` or GET /control/v1/policy",
@@ -235,7 +235,7 @@ class _Probes:
         return JSONResponse(body, 200 if log == "ok" else 503)
 
     async def _log_now(self) -> tuple[str, list[str]]:
-        # One at a time: it writes, and anyone may ask.
+        # One at a time: the check writes, and anyone may ask for it.
         async with self._asking:
             try:
                 async with asyncio.timeout(PING_S):
@@ -247,7 +247,7 @@ class _Probes:
                 return f"no answer within {PING_S:g} s", []
 
     async def metrics(self, request: Request) -> Response:
-        """Return the page that Prometheus reads, asked for by an address or by a name of this proxy."""
+        """Return the page that Prometheus reads, under an IP address or a name of this proxy."""
         refusal = self._services.sites.refusal(request.headers, addresses=True)
         if refusal is not None:
             return refusal

@@ -27,13 +27,10 @@ class SystemClock:
     """The machine's own clock."""
 
     def now_ms(self) -> int:
-        """Return milliseconds since the epoch."""
         return time.time_ns() // 1_000_000
 
     def monotonic(self) -> float:
-        """Return seconds for measuring durations."""
         return time.monotonic()
 
     def new_id(self) -> str:
-        """Return 80 random bits in hex."""
-        return secrets.token_hex(10)
+        return secrets.token_hex(10)  # 80 random bits

@@ -1,6 +1,6 @@
-"""What an endpoint that stands above the server is built on, and what it gives back.
+"""What endpoints for people are built on, and the interface of one that stands above the server (ACP).
 
-The server imports nothing of it: whoever composes the proxy names the builder (`compose(extend=...)`).
+The server imports no such endpoint: whoever composes the proxy passes its builder (`compose(acp=...)`).
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ class Services:
     clock: Clock
     metrics: Metrics
     batch_writer: BatchWriter
-    """Tells the index of sessions in batches, and at once when asked to."""
+    """Writes the index of sessions in batches, or at once when asked to."""
     agents_port: int | None = None
     """The port on which agents are served, if it is another than that of people."""
 
 
 class Extension(Protocol):
-    """An endpoint of its own, reached below `/acp` behind the guard."""
+    """An endpoint below `/acp`, behind the guard."""
 
     @property
     def app(self) -> ASGIApp:
-        """Answers the guarded HTTP requests and WebSockets; the scope holds the grant."""
+        """Serves guarded HTTP requests and WebSockets; the scope holds the grant."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""What runs beside the server, and how a process that cannot start or go on says so."""
+"""Tasks that run beside the server, and the errors of a process that cannot start or go on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class StartFailed(Exception):
     """The process cannot start; `lines` say why."""
 
     def __init__(self, *lines: str, exit_code: int = 1) -> None:
-        """Keep the lines for stderr."""
+        """Take the lines to print on stderr."""
         super().__init__("\n".join(lines))
         self.lines = lines
         self.exit_code = exit_code

@@ -1,7 +1,7 @@
-"""How the process writes its own messages: stdlib logging to stderr, as lines for people or as JSON.
+"""The process's own messages: stdlib logging to stderr, as lines for people or as JSON.
 
-Messages never hold bodies or secrets; each module keeps to that where it logs. What they quote from
-outside (names, paths) may hold anything, so control characters are escaped here, once.
+No message holds a body or a secret; each module keeps to that where it logs. Names and paths from outside may
+hold anything, so control characters are escaped here, once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ class ConsoleFormatter(logging.Formatter):
     """One line for people: time, level, logger, message; a traceback follows on lines of its own."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
         clock = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
         message = printable(record.getMessage())
         line = f"{clock} {record.levelname.lower()}: {message} [{record.name}]"
@@ -37,7 +36,6 @@ class JsonFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
         line = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -46,7 +44,7 @@ class JsonFormatter(logging.Formatter):
         }
         fields = getattr(record, "fields", None)
         if fields is not None:
-            # Said one by one, so that nobody has to take the message apart.
+            # As members of their own, so that nobody has to parse the message.
             del line["message"]
             line |= fields
         if record.exc_info:
@@ -60,13 +58,13 @@ def _not_about_websockets(record: logging.LogRecord) -> bool:
 
 
 def say(*lines: str) -> None:
-    """Tell the operator what the process begins or fails with, at every level: as it stands, or as JSON."""
+    """Print lines for the operator, whatever the log level: as they are, or as JSON."""
     for line in lines:
         say_fields(line, {"message": line})
 
 
 def say_fields(text: str, fields: dict[str, str]) -> None:
-    """Tell this text, or the fields in its place where messages are JSON."""
+    """Print this text; if messages are JSON, print the fields instead."""
     formatters = [handler.formatter for handler in logging.getLogger().handlers]
     if any(isinstance(one, JsonFormatter) for one in formatters):
         record = logging.makeLogRecord({"name": "modegate", "levelname": "INFO", "fields": fields})

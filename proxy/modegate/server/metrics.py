@@ -1,8 +1,8 @@
 """What is counted, and the page on which Prometheus reads it.
 
-A `Metrics` has a registry of its own and is passed in, so that two proxies in one process (tests) count
-apart. Labels come from small fixed sets or from the policy, and what comes from a request is bounded, so
-that no client can make the page grow.
+Each `Metrics` has a registry of its own, so two proxies in one process (in tests) count apart. Labels come
+from small fixed sets or from the policy. Labels from requests are bounded, so no client can make the page
+grow.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ MAX_TOOLS = 200
 """Names of tools with a label of their own; the rest are `other`."""
 
 UNDECLARED = "undeclared"
-"""Stands for all names that the agent has not declared, which a model makes up as it likes."""
+"""Stands for all names that the agent has not declared: a model can make up any number."""
 
 FAST = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1.0)
 SLOW = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 600.0)
-"""Seconds: of our own work, and of what a model or a person takes."""
+"""Buckets in seconds: for our own work, and for what a model or a person takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """What others know by themselves; each is asked whenever the page is read."""
+    """Values that other parts hold; each is asked for whenever the page is read."""
 
     lost: Callable[[], int]
     policy: Callable[[], str]
@@ -122,7 +122,7 @@ DURATIONS: dict[str, tuple[str, str, tuple[float, ...]]] = {
 
 
 class Metrics:
-    """The counters; whoever does a thing counts it."""
+    """All counters; each part counts what it does itself."""
 
     steps: Counter
     hops: Counter
@@ -161,7 +161,7 @@ class Metrics:
             setattr(self, attribute, Histogram(name, text, buckets=buckets, registry=registry))
 
     def judged(self, mode: str, tool: str, verdict: str, *, declared: bool = True) -> None:
-        """Count a call; a name that a model made up is `undeclared`, and of others so many have a label."""
+        """Count a call. Undeclared names share one label, and so do declared ones beyond `MAX_TOOLS`."""
         if not declared:
             tool = UNDECLARED
         elif tool not in self._tools:
@@ -172,18 +172,18 @@ class Metrics:
         self.verdicts.labels(mode, tool, verdict).inc()
 
     def watch(self, watched: Watched) -> None:
-        """Read what others count by themselves whenever the page is read."""
-        self.registry.register(_Elsewhere(watched))
+        """Ask for these values whenever the page is read."""
+        self.registry.register(_WatchedCollector(watched))
 
     def page(self) -> tuple[bytes, str]:
-        """Return the page and its content type; of several workers what they all have counted."""
+        """Return the page and its content type; with several workers, the sum of their counters."""
         page = generate_latest(self.registry)
         if self._shared is not None:
             page += generate_latest(self._shared)
         return page, CONTENT_TYPE_PLAIN_0_0_4
 
 
-class _Elsewhere(Collector):
+class _WatchedCollector(Collector):
     def __init__(self, watched: Watched) -> None:
         self._watched = watched
 

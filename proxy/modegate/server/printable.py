@@ -1,4 +1,4 @@
-"""Text from outside on its way to a terminal or a log: it is data and must not steer what shows it."""
+"""Text from outside on its way to a terminal or a log: it is data, and must not control the terminal."""
 
 from __future__ import annotations
 

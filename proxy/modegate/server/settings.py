@@ -1,7 +1,7 @@
-"""Every setting of the process: its default, its check, and the words that `--help` and the docs use.
+"""Every setting of the process: its default, its check, and its text in `--help` and the docs.
 
-The command line makes one option and one variable of each field (`--port`, `MODEGATE_PORT`) and passes
-the finished `Settings` on; nothing else in modegate reads the environment for configuration.
+The command line makes one option and one variable of each field (`--port`, `MODEGATE_PORT`) and passes the
+finished `Settings` on. Nothing else in modegate reads the environment for configuration.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class Proxy:
         self._services = services
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request; whatever goes wrong is answered in the client's own format."""
+        """Serve one request. Whatever goes wrong is answered in the client's own format."""
         clock, metrics = self._services.clock, self._services.metrics
         step_log = StepLog(StepId(clock.new_id()), clock, metrics)
         step = Step(self._services, step_log, scope, receive, send)
@@ -38,7 +38,7 @@ class Proxy:
             outcome = error.code
             await step.refuse(error)
         except asyncio.CancelledError:
-            # By the end of the process alone: a client that goes away is told apart before.
+            # Only the end of the process comes here: a client that goes away is noticed before.
             outcome = Drained.code
             await step.refuse(Drained("modegate was stopped before this answer was complete"))
         except Exception:

@@ -1,8 +1,8 @@
-"""Where the core decides: at once on the loop, or in a thread where there is much to read.
+"""Where the core decides: on the event loop, or in a thread if there is much to read.
 
-The core is pure, and one step asks it one thing at a time, so it does not matter on which thread it answers.
-Reading a body of some megabytes takes as long as a hundred small requests; in a thread it shares the
-interpreter with the loop, which waits for a turn of `SWITCH_S` instead of for the end.
+The core is pure, and a step asks it one thing at a time, so any thread will do. Reading a body of some
+megabytes takes as long as a hundred small requests. In a thread, it shares the interpreter with the loop,
+which then waits for a turn of `SWITCH_S` instead of for the end.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ Result = TypeVar("Result")
 Given = TypeVarTuple("Given")
 
 LARGE = 256 * 2**10
-"""Bytes from which on it is worth a thread, which costs some 0.1 ms; below, the worst takes some 50 ms."""
+"""Bytes from which on a thread pays off. A thread costs some 0.1 ms; the worst text below takes some 50
+ms."""
 
 HUGE = 4 * 2**20
-"""Bytes from which on it waits in a line of its own: what agents send every day is not behind it."""
+"""Bytes from which on a text waits in a queue of its own, so that everyday requests do not wait behind it."""
 
 SWITCH_S = 0.001
 """How long a thread keeps the interpreter from the loop (`sys.setswitchinterval`)."""
@@ -32,19 +33,19 @@ def share_turns() -> None:
 
 
 class Executor:
-    """Asks the core; one instance a process."""
+    """Runs functions of the core; one instance a process."""
 
     def __init__(self) -> None:
-        """Start no thread yet. One for each line: more would only take turns with each other."""
+        """Start no thread yet. Each queue has one: more would only take turns with each other."""
         self._large = ThreadPoolExecutor(1, "modegate-large")
         self._huge = ThreadPoolExecutor(1, "modegate-huge")
 
     async def __call__(
         self, size: int, decide: Callable[[*Given], Result], *given: *Given
     ) -> Result:
-        """Return what `decide` gives for these; `size` is how many bytes it may read.
+        """Return what `decide` returns for these arguments; `size` is how many bytes it may read.
 
-        One who is cancelled meanwhile waits for its end: what is read must not be given back before.
+        A caller that is cancelled waits for its end: what is being read must not be released before.
         """
         if size < LARGE:
             return decide(*given)

@@ -1,8 +1,7 @@
-"""What keeps a client waiting: something is sent before its idle timer runs out (10 s, see the design).
+"""Keeps a waiting client's stream alive: an event is sent before its idle timer runs out, after 10 s.
 
-Agents and proxies give up on a stream that is silent, be it that the arguments of a held call come slowly,
-that a person reads a plan, or that a further hop has not begun. The core says what can be said; here is the
-clock.
+Agents and proxies give up on a silent stream. It is silent while a held call's arguments come slowly, while
+a person reads a plan, and until the next hop begins. The core says what may be sent; the clock is here.
 """
 
 from __future__ import annotations
@@ -16,20 +15,19 @@ from starlette.types import Message, Send
 from modegate.server.clock import Clock
 
 KEEPALIVE_S = 8.0
-"""Silence after which the client is sent something: clients and proxies bear 10 s."""
+"""Silence after which a client that waits is sent an event: clients and proxies bear 10 s."""
 
 BUSY_S = 0.5
-"""How soon to look again where the client should have been told and could not: the step was busy, or a frame
-stood half sent."""
+"""How soon to try again if nothing could be sent: the step was busy, or a frame was half sent."""
 
 
 class KeepAlive:
-    """One step's way to its client, on which something goes while the step waits."""
+    """Sends one step's answer to its client, and keep-alive events while the step waits."""
 
     def __init__(
         self, send: Send, clock: Clock, give: Callable[[], bytes], after: float = KEEPALIVE_S
     ) -> None:
-        """Send nothing of its own until it has begun; `give` is asked for it, `after` seconds of silence."""
+        """Send no event until `begin`; `give` returns the one to send after `after` seconds of silence."""
         self._send = send
         self._clock = clock
         self._give = give
@@ -37,7 +35,7 @@ class KeepAlive:
         self._told = clock.monotonic()
         self._waiting = False
         self._task: asyncio.Task[None] | None = None
-        # What goes must go in the order in which it was made.
+        # Pieces must be sent in the order in which they were made.
         self._turn = asyncio.Lock()
 
     async def __call__(self, message: Message) -> None:
@@ -48,7 +46,7 @@ class KeepAlive:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Let the client be kept waiting meanwhile: the step has nothing to send, and decides nothing."""
+        """Send events meanwhile: the step has nothing to send, and decides nothing."""
         self._waiting = True
         try:
             yield
@@ -56,14 +54,14 @@ class KeepAlive:
             self._waiting = False
 
     def begin(self) -> None:
-        """Look after the client from here on: its stream has begun."""
+        """Send events from here on: the client's stream has begun."""
         if self._task is None:
             self._task = asyncio.create_task(self._run())  # noqa: TID251 -- ended by `end`
 
     def end(self) -> None:
-        """Send nothing more of its own."""
+        """Send no more events."""
         if self._task is not None:
-            # Without a way back from here to its frames, nothing of the step stays until the collector runs.
+            # A reference to the task would keep its frames, and the step, until the collector runs.
             task, self._task = self._task, None
             task.cancel()
 

@@ -1,7 +1,7 @@
-"""How much all steps of a process hold at once: bodies that are read, and answers that are held back.
+"""How many bytes all steps of a process hold at once: request bodies, and answers that are held back.
 
-Each body has a limit of its own, but many at once would take what the process has; so a step takes its share
-before it keeps bytes, and is told to come again where there is none left.
+Each body has a limit of its own, but many at once would use up the process's memory. So a step takes its
+share before it keeps bytes. If none is left, its client is told to try again.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from modegate.core.errors import Overloaded
 
 COPIES = 3
-"""Times that a step which is gated has its request, beside the bytes that came: as it can be read, with what
-is put back, and as the model is shown it."""
+"""Copies of its request that a gated step holds beside the bytes that came: readable, with what is put
+back, and as the model is shown it."""
 
 
 class Memory:

@@ -1,4 +1,4 @@
-"""What is told of a step when it is over: one structured log line, and the metrics.
+"""What is recorded of a step when it is over: one structured log line, and the metrics.
 
 Names and numbers only; never a body, an argument or a secret.
 """
