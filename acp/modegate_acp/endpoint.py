@@ -14,7 +14,7 @@ from modegate.core.ids import LOCAL, Tenant, parse_tenant
 from modegate.server.access import GRANT, Grant, bearer, problem
 from modegate.server.extension import Services
 from modegate.server.jobs import Job
-from modegate_acp.connection.connection import Caller, Connection
+from modegate_acp.connection.connection import Caller, CloseCode, Connection
 from modegate_acp.following.session_feed import SessionFeed
 from modegate_acp.methods.handlers import handle
 from modegate_acp.transport.streamable import Streamable
@@ -25,12 +25,6 @@ MAX_CONNECTIONS = 64
 
 IDLE_S = 60.0
 """How long a connection lives that has no stream, or that does not begin."""
-
-RESTARTING = 1012
-"""Close code of RFC 6455's registry: the service restarts, come again."""
-
-NOT_ALLOWED = 1008
-"""Close code for a token that is no longer one, and for a client that does nothing."""
 
 
 class Endpoint:
@@ -111,7 +105,7 @@ class Endpoint:
         for connection in list(self._connections.values()):
             since = self._idle_since.get(connection.id)
             if connection.grant is None or (since is not None and now - since >= IDLE_S):
-                connection.close(NOT_ALLOWED)
+                connection.close(CloseCode.NOT_ALLOWED)
             if connection.send_queue.closed and connection.split:
                 self.drop(connection)
 
@@ -119,7 +113,7 @@ class Endpoint:
         """End every connection: this process shuts down."""
         self._closing = True
         for connection in list(self._connections.values()):
-            connection.close(RESTARTING)
+            connection.close(CloseCode.RESTARTING)
             if connection.split:
                 self.drop(connection)
 

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from enum import IntEnum
 
 from modegate.core.errors import LevelNeeded, ModegateError
 from modegate.core.ids import SessionId, SessionKey, Tenant
@@ -43,9 +44,19 @@ logger = logging.getLogger(__name__)
 ON_MAIN = frozenset({"initialize", "session/new", "session/load", "session/resume", "session/list"})
 """Methods that are answered on the connection's own stream."""
 
-NORMAL = 1000
-TRY_AGAIN = 1013
-"""Close code for a client that does not read what it is sent."""
+
+class CloseCode(IntEnum):
+    """Of a WebSocket (RFC 6455, and the registry that it begins)."""
+
+    NORMAL = 1000
+    NOT_TEXT = 1003
+    NOT_ALLOWED = 1008
+    """The token is no longer one, or the client does nothing."""
+    TOO_BIG = 1009
+    RESTARTING = 1012
+    """This process shuts down; the client is to connect again."""
+    TRY_AGAIN = 1013
+    """The client does not read what it is sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +87,7 @@ class Connection:
         self.id = services.clock.new_id()
         self.peer = Peer()
         self.initialized = False
-        self._close_code = NORMAL
+        self._close_code = CloseCode.NORMAL
         self.split = split
         self.streams = 0
         """Open streams, where it has streams of its own."""
@@ -117,7 +128,7 @@ class Connection:
         return SessionKey(self.caller.tenant, session)
 
     async def receive(self, message: Incoming) -> None:
-        """Do what a message asks for, in the order in which they come; answers and cancellations at once."""
+        """Do what a message asks for: answers and cancellations at once, everything else in its order."""
         match message:
             case Reply():
                 self.questions.requests.receive(message)
@@ -181,11 +192,11 @@ class Connection:
                 self.send_queue.release(session)
 
     @property
-    def close_code(self) -> int:
-        """How the transport is to close it, once nothing more is sent (RFC 6455, section 7.4)."""
-        return TRY_AGAIN if self.send_queue.overflowed else self._close_code
+    def close_code(self) -> CloseCode:
+        """The code with which the transport closes, once nothing more is sent."""
+        return CloseCode.TRY_AGAIN if self.send_queue.overflowed else self._close_code
 
-    def close(self, code: int) -> None:
+    def close(self, code: CloseCode) -> None:
         """Send nothing more; the transport then closes with this code."""
         self._close_code = code
         self.send_queue.close()

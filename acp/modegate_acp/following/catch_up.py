@@ -36,17 +36,15 @@ class Outgoing:
         return write(self.message)
 
 
+@dataclass(frozen=True, eq=False)
 class Snapshot:
     """A session's state under a policy; what all of its followers are told of it is made once."""
 
-    def __init__(
-        self, session: SessionId, state: State, policy: Policy, held: Held = ALONE
-    ) -> None:
-        """Render nothing yet; `held` says whose mode holds the session too."""
-        self.session = session
-        self.state = state
-        self.policy = policy
-        self.held = held
+    session: SessionId
+    state: State
+    policy: Policy
+    held: Held = ALONE
+    """Whose mode holds it too."""
 
     @property
     def age(self) -> tuple[int, int]:
@@ -90,16 +88,6 @@ class Perspective:
     can_ask: bool = True
     """Whether its person can be asked now."""
 
-    @property
-    def session(self) -> SessionId:
-        """The session."""
-        return self.snapshot.session
-
-    @property
-    def state(self) -> State:
-        """Its state."""
-        return self.snapshot.state
-
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -130,8 +118,8 @@ NOTHING = LastShown((-1, -1), Seq(-1), {})
 
 def begin(now: Perspective) -> LastShown:
     """Return what an answer to new, load or resume shows; questions come after it, by `catch_up`."""
-    snapshot = now.snapshot
-    return LastShown(snapshot.age, now.state.mode_seq, snapshot.modes, snapshot.held)
+    shown = now.snapshot
+    return LastShown(shown.age, shown.state.mode_seq, shown.modes, shown.held)
 
 
 def catch_up(
@@ -143,7 +131,7 @@ def catch_up(
     """
     if now.snapshot.age < before.age:
         return before, []
-    out = [] if before.commands else [Outgoing(sessions.commands(now.session))]
+    out = [] if before.commands else [Outgoing(sessions.commands(now.snapshot.session))]
     out += _mode(before, now.snapshot, options=now.peer.options)
     asked, about = _questions(before, now, new_id)
     return replace(begin(now), asked=asked, commands=True), out + about
@@ -159,14 +147,16 @@ def _mode(before: LastShown, now: Snapshot, *, options: bool) -> list[Outgoing]:
 def _questions(
     before: LastShown, now: Perspective, new_id: Callable[[], str]
 ) -> tuple[dict[str, Asked], list[Outgoing]]:
-    is_open = {name: one for name, one in now.state.approvals.items() if _open(one, now.now_ms)}
+    is_open = {
+        name: one for name, one in now.snapshot.state.approvals.items() if _open(one, now.now_ms)
+    }
     out: list[Outgoing] = []
     asked: dict[str, Asked] = {}
     for name, known in before.asked.items():
         if name in is_open:
             asked[name] = replace(known, expires=is_open[name].ends)
         else:
-            out += _over(name, known, now)
+            out += _over(name, known, now.snapshot)
     for name, one in is_open.items():
         if name not in asked and now.can_ask:
             asked[name], about = _ask(one, now, new_id)
@@ -181,21 +171,21 @@ def _open(approval: Approval, now_ms: int) -> bool:
 def _ask(
     approval: Approval, now: Perspective, new_id: Callable[[], str]
 ) -> tuple[Asked, list[Outgoing]]:
-    call = questions.tool_call(approval)
-    out = [Outgoing(questions.pending(now.session, call))]
+    session, call = now.snapshot.session, questions.tool_call(approval)
+    out = [Outgoing(questions.pending(session, call))]
     may = offered(approval.asked, now.level, one_way=now.peer.one_way)
     if not may:
         return Asked(None, (), approval.ends), out
     if now.peer.title_only:
         text = questions.as_text(approval, may, one_way=now.peer.one_way)
-        out.append(Outgoing(sessions.said(now.session, text)))
+        out.append(Outgoing(sessions.said(session, text)))
     rpc = new_id()
-    request = questions.permission(rpc, now.session, call, questions.choices(may))
+    request = questions.permission(rpc, session, call, questions.choices(may))
     out.append(Outgoing(request, question=approval.asked.id))
     return Asked(rpc, tuple(one.id for one in may), approval.ends), out
 
 
-def _over(name: str, before: Asked, now: Perspective) -> list[Outgoing]:
+def _over(name: str, before: Asked, now: Snapshot) -> list[Outgoing]:
     ended = now.state.approvals.get(name)
     well = ended is not None and ended.approved
     out = [Outgoing(questions.withdrawn(before.rpc))] if before.rpc is not None else []

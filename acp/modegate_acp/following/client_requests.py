@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 class ClientRequests:
-    """One connection's; answers are matched by id, and an id is never used twice."""
+    """Of one connection. Answers are matched by id, and an id is never used twice."""
 
     def __init__(
         self, send: Callable[[SessionId, Message], None], unique: Callable[[], str]
@@ -31,11 +31,11 @@ class ClientRequests:
         return f"mg-perm-{self._unique()}"
 
     def expect(self, rpc: str, heard: Callable[[Reply], None]) -> None:
-        """Have the answer to a request heard, once."""
+        """Call `heard` with the answer to a request, once."""
         self._waiting[rpc] = heard
 
     def forget(self, rpc: str) -> bool:
-        """Hear no answer to a request any more; return whether one was still waited for."""
+        """Wait for no answer to a request any more, and return whether one was waited for."""
         return self._waiting.pop(rpc, None) is not None
 
     def receive(self, reply: Reply) -> None:
@@ -49,7 +49,7 @@ class ClientRequests:
     async def ask(
         self, session: SessionId, call: Message, options: list[Message]
     ) -> Chosen | Abstained:
-        """Ask the person at this client and nobody else; cancelled, it takes the question back."""
+        """Ask the person at this client and nobody else. If this is cancelled, the question is taken back."""
         rpc = self.new_id()
         heard: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self.expect(rpc, lambda reply: None if heard.done() else heard.set_result(reply))
@@ -58,7 +58,7 @@ class ClientRequests:
         self._send(session, render.permission(rpc, session, call, options))
         chosen: Chosen | Abstained = Abstained(cancelled=False, why="the mode has changed")
         try:
-            # A future that others cancel is no cancellation of this task, which await would take it for.
+            # If others cancel the future, this task is not cancelled: a plain await would take it so.
             _ = await asyncio.wait([heard])
             if not heard.cancelled():
                 chosen = outcome(heard.result(), [one["optionId"] for one in options])

@@ -47,19 +47,15 @@ class Viewer(Protocol):
     @property
     def level(self) -> Level | None:
         """What its token may do; None once it is no token any more."""
-        ...
 
     def key(self, session: SessionId) -> SessionKey:
         """Return a session's key."""
-        ...
 
     def need(self, level: Level, what: str) -> None:
         """Raise unless the token's level covers this one."""
-        ...
 
     def by(self, method: str) -> str:
         """Name the person for the log."""
-        ...
 
 
 class Display(Follower, Protocol):
@@ -69,19 +65,15 @@ class Display(Follower, Protocol):
 
     def send(self, session: SessionId | None, message: Message) -> None:
         """Let a message wait for its turn."""
-        ...
 
     def catch_up(self, snapshot: Snapshot) -> None:
         """Tell of a state now, in front of what is sent next."""
-        ...
 
     def refresh(self, session: SessionId) -> None:
         """Tell what is new of a session."""
-        ...
 
     async def reread(self, session: SessionId) -> None:
         """Take a session's newest state, to be told when there is room."""
-        ...
 
 
 class Questions:

@@ -1,7 +1,7 @@
 """What the log brings, to every connection of this process that follows the session.
 
-The feed is read by one task; whoever set the mode and wherever, its event comes this way, in the log's
-order. A session's state is read once for all its followers.
+One task reads the feed. A mode's event comes this way in the log's order, whoever set it, on whichever
+process. A session's state is read once for all its followers.
 """
 
 from __future__ import annotations
@@ -31,15 +31,12 @@ class Follower(Protocol):
 
     def offer(self, snapshot: Snapshot) -> None:
         """Take the newest of a session, to be told when there is room."""
-        ...
 
     def expired(self, now_ms: int) -> list[SessionId]:
         """Return the sessions in which a question that was asked has expired."""
-        ...
 
     def may_answer(self, session: SessionId, name: str) -> bool:
         """Return whether its person can still answer a question, or is about to be asked."""
-        ...
 
 
 class SessionFeed:
@@ -66,7 +63,7 @@ class SessionFeed:
         self._someone.set()
 
     def detach(self, key: SessionKey, follower: Follower) -> None:
-        """Offer it no more."""
+        """Offer the follower nothing of the session any more."""
         followers = self._followers.get(key)
         if followers is not None:
             followers.discard(follower)
@@ -125,7 +122,7 @@ class SessionFeed:
                 await self._changes.pause(error, "clients of /acp are told nothing new")
 
     async def _idle(self) -> None:
-        """Leave the log alone while nobody follows anything; what happens then is read afterwards."""
+        """While nobody follows anything, leave the log alone; what happened then is read afterwards."""
         if not self._followers:
             self._someone.clear()
             self._changes.restart()

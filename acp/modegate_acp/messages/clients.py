@@ -19,13 +19,13 @@ class Peer:
     name: str = ""
     version: str = ""
     options: bool = True
-    """Whether it bears `configOptions`."""
+    """Whether it can take `configOptions`."""
     any_time: bool = True
     """Whether a person sees a question that comes while no prompt of the client runs."""
     title_only: bool = False
-    """Its dialog does not show what is asked about, which is then said in front of it."""
+    """Its dialog shows only a title, so what is asked about is sent before it as text."""
     one_way: bool = False
-    """It has one yes, which names no way out; of several it is offered the first."""
+    """Its dialog has one yes for every way out, so it is offered only the first."""
 
     @property
     def label(self) -> str:
@@ -36,8 +36,8 @@ class Peer:
 KNOWN: Final = (
     # They fail on sessions with `configOptions` and follow `modes` (agentclientprotocol/codex-acp, PR 179).
     (r".*jetbrains", r"2026\.1(\D|\Z)", Peer(options=False)),
-    # What it keeps running for 300 s after a prompt says yes or no to everything that comes, by the flags of
-    # the last one; in its dialog `y` is the first option that allows (0.19.1, `src/permissions.ts`).
+    # For 300 s after a prompt a process of it answers every question by the flags of that prompt. In its
+    # dialog `y` is the first option that allows (0.19.1, `src/permissions.ts`).
     (r"acpx\Z", "", Peer(any_time=False, title_only=True, one_way=True)),
     # It drops a request outside a prompt without an answer (`acp/init.lua`), shows no call that is pending,
     # and gives all options that allow the same key (`acp/request_permission.lua`).
@@ -45,9 +45,9 @@ KNOWN: Final = (
     # Of a pending call it shows the title, and steps of its input (0.79, `agent-shell--on-request`).
     (r"agent-shell\Z", "", Peer(title_only=True)),
 )
-"""Clients that differ from what the protocol lets expect: how name (in whatever case) and version begin. Any
-other is asked at any time: what is put to nobody cannot be answered, and what nobody sees only costs the time
-that a question waits."""
+"""Clients that differ from what the protocol lets expect: how their name (in any case) and version begin. Any
+other is asked at any time. If it shows the question to nobody, that costs only the time that a question
+waits."""
 
 
 def client_named(name: str, version: str) -> Peer:

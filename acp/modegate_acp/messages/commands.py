@@ -13,10 +13,10 @@ MODE_OPTION = "mode"
 """Id of the one config option."""
 
 SEEN = "modegate/seq"
-"""Where `_meta` of a request says which seq of the session its sender has seen."""
+"""Key of `_meta`: the number of the newest event that the sender of a request has seen."""
 
 NAMED = "modegate/session"
-"""Where `_meta` of `session/new` says which id the session is to have."""
+"""Key of `_meta` in `session/new`: the id that the session is to have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class SetMode:
     session: SessionId
     wanted: str
     seen: int | None = None
-    """The seq that the sender says it has seen."""
+    """The number of the newest event that the sender has seen."""
     as_option: bool = False
 
     @property
@@ -105,7 +105,7 @@ Command = (
 
 
 def unknown_session(name: str) -> RpcError:
-    """Return the error for a session that is not there, or not for the caller: the same."""
+    """Return the error for a session that does not exist, which one of another tenant gets too."""
     return RpcError(UNKNOWN_SESSION, "there is no such session", {"sessionId": name[:200]})
 
 

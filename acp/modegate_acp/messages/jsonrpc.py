@@ -1,6 +1,6 @@
 """JSON-RPC 2.0 as ACP uses it: one message from its text, one message to its text, and the errors.
 
-Pure. A message that two readers could understand differently (a key twice, a number that is none) is
+Pure. If two readers could understand a message differently (a key twice, a number that is none), it is
 refused. `_meta` is left where it stands: nothing in it ever becomes a parameter.
 """
 
@@ -19,9 +19,9 @@ METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 AUTH_REQUIRED = -32000
-"""Clients then offer to log in, so it is for nothing else."""
+"""On this, clients offer to log in, so it is used for nothing else."""
 NOT_ALLOWED = -32003
-"""Of the range that JSON-RPC leaves to servers: the token is good, but its level too low."""
+"""The token is good, but its level is too low; from the range that JSON-RPC leaves to servers."""
 UNKNOWN_SESSION = -32002
 CANCELLED = -32800
 
@@ -29,8 +29,8 @@ MAX_MESSAGE = 4 * 1024 * 1024
 """Bytes of one message that a client sends; prompts with pictures stay below."""
 
 MAX_VALUES = 20_000
-"""Signs that part values (`{`, `[`, `,`) in one message. Reading more would hold everybody up; a prompt with
-hundreds of content blocks has some 3,000."""
+"""Characters that separate values (`{`, `[`, `,`) in one message. Reading more would hold everybody up. A
+prompt with hundreds of content blocks has some 3,000."""
 
 MAX_DIGITS = 64
 

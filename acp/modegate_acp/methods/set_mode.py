@@ -50,7 +50,7 @@ class ModeChange:
 
 
 Before = tuple[Seq, tuple[Holder, ...]]
-"""What a person had before their eyes: where the session's own mode was set, and which parents hold it."""
+"""What a person was shown: the event that set the session's own mode, and which parents hold it."""
 
 
 class _Unconfirmed(Exception):
@@ -147,7 +147,7 @@ def _result(now: Snapshot, change: ModeChange) -> Message:
 
 
 def _sure(connection: Connection, change: ModeChange, state: State, held: Held) -> bool:
-    """Return whether a person decided this with the mode in force before their eyes, unasked."""
+    """Return whether a person knew the mode in force when they decided, so that nobody need ask them."""
     if not connection.services.policies.current.control.acp.confirm_loosening:
         return True
     if held.by:

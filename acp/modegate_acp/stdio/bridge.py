@@ -1,7 +1,7 @@
 """ACP over stdio for editors that only start processes: one message a line, to a proxy's `/acp` and back.
 
-What is said is `relay`'s to decide. A connection that is lost is opened again by itself, at growing
-intervals, and at once when the editor wants something; meanwhile each request gets an error that says why.
+`relay` decides what is said. A lost connection is opened again at growing intervals, and at once when the
+editor wants something. Meanwhile each request gets an error that says why.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from modegate.server.upstream.loopback import is_loopback
 from modegate_acp.stdio.relay import Lines, Out, Relay, Tell, ToEditor, ToProxy, too_long
 
 MAX_LINE = 64 * 2**20
-"""Bytes; more is kept of no line."""
+"""Bytes of a line that are kept at most."""
 
 OPEN_S = 10.0
 RETRY_S = 0.5
@@ -34,7 +34,7 @@ MAX_RETRY_S = 10.0
 """How long it takes to try again by itself, doubled each time up to the maximum."""
 
 LAST_ANSWERS_S = 5.0
-"""How long what an editor asked before it closed its end may still take."""
+"""How long to wait for answers after the editor has closed its end."""
 
 CHUNK = 65536
 
@@ -47,8 +47,7 @@ class Socket(Protocol):
     """A connection to the proxy."""
 
     async def send(self, message: bytes) -> None:
-        """Send one message; nothing happens if the connection is lost, which `messages` tells."""
-        ...
+        """Send one message. If the connection is lost, nothing happens; `messages` raises."""
 
     def messages(self) -> AsyncIterator[bytes]:
         """Yield what comes.
@@ -56,7 +55,6 @@ class Socket(Protocol):
         Raises:
             Unreachable: the connection is lost.
         """
-        ...
 
 
 Connect = Callable[[], AbstractAsyncContextManager[Socket]]

@@ -1,9 +1,9 @@
 """Between an editor that only starts processes and a proxy's `/acp`: what goes where when either end speaks.
 
-Pure: messages in, messages out; `stdio` does the reading and writing. What either end says is passed on as it
-is. The relay adds only what a broken connection makes necessary: an error for each request that cannot be
-answered any more, and on the next connection the `initialize` and `session/resume` of those before, so that
-the editor need not know.
+Pure: messages in, messages out; `bridge` reads and writes. What either end says is passed on as it is. The
+relay adds only what a broken connection makes necessary. Each request that can no longer be answered gets an
+error. The next connection begins with the `initialize` and the `session/resume` of the last one, so the
+editor need not know.
 """
 
 from __future__ import annotations

@@ -7,18 +7,13 @@ from contextlib import suppress
 
 from starlette.responses import Response
 
-from modegate_acp.connection.connection import Caller, Connection
+from modegate_acp.connection.connection import Caller, CloseCode, Connection
 from modegate_acp.messages import jsonrpc
 from modegate_acp.messages.jsonrpc import MAX_MESSAGE, RpcError
 from modegate_acp.transport.common import Asgi, Connections, first_of
 
-NOT_TEXT = 1003
-TOO_BIG = 1009
-NOT_ALLOWED = 1008
-"""Close code for a token that is no longer one."""
-
 CLOSE_S = 1.0
-"""How long a client that reads nothing is waited for, to tell it that this is the end."""
+"""How long the close frame of a client that reads nothing may take."""
 
 
 async def serve(connections: Connections, caller: Caller, asgi: Asgi) -> None:
@@ -51,11 +46,11 @@ async def _read(connections: Connections, connection: Connection, asgi: Asgi) ->
     receive = asgi[1]
     while (frame := await receive())["type"] == "websocket.receive":
         if connection.level is None:
-            connection.close(NOT_ALLOWED)
+            connection.close(CloseCode.NOT_ALLOWED)
             return
         text = frame.get("text")
         if text is None or len(text) > MAX_MESSAGE:
-            connection.close(NOT_TEXT if text is None else TOO_BIG)
+            connection.close(CloseCode.NOT_TEXT if text is None else CloseCode.TOO_BIG)
             return
         try:
             message = jsonrpc.read(text)
