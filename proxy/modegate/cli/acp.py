@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from modegate.cli.control_client import find_token, with_proxy_options
+from modegate.server.printable import printable
 
 
 @click.command(short_help="Speak ACP on stdin and stdout, for editors.")
@@ -22,7 +23,6 @@ def acp(url: str, state_dir: Path | None, tenant: str) -> None:
     """
     import asyncio
 
-    from modegate.server.printable import printable
     from modegate_acp.stdio.bridge import Stdio, from_file, to_file, websocket
 
     def tell(text: str) -> None:

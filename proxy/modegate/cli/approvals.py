@@ -10,6 +10,10 @@ from urllib.parse import quote
 import click
 
 from modegate.cli.control_client import ControlClient, with_client
+from modegate.cli.formatting import table, when
+from modegate.cli.question_queue import how
+from modegate.cli.question_text import first_words, question_head, whole
+from modegate.server.printable import printable
 
 APPROVALS = "/approvals"
 
@@ -27,7 +31,6 @@ def approvals(client: ControlClient, approval: str | None, as_json: bool) -> Non
     Examples: modegate approvals
               modegate approvals mg-perm-5f3a | less
     """
-    from modegate.cli.question_text import question_head, whole
 
     found = open_ones(client)
     if approval is not None:
@@ -44,8 +47,6 @@ def approvals(client: ControlClient, approval: str | None, as_json: bool) -> Non
 
 
 def _table(found: list[dict[str, Any]]) -> str:
-    from modegate.cli.formatting import table, when
-    from modegate.cli.question_text import first_words
 
     cells = [
         [one["id"], one["session"], one["status"], when(one["askedAt"]), first_words(one)]
@@ -104,8 +105,6 @@ def _meant(client: ControlClient, begins: str) -> dict[str, Any]:
     Raises:
         click.ClickException: there is none; says how it was settled, if it is one of the last.
     """
-    from modegate.cli.question_queue import how
-    from modegate.server.printable import printable
 
     one = pick(open_ones(client), begins)
     if one is not None:
@@ -131,7 +130,6 @@ def _only_way(one: Mapping[str, Any]) -> str:
     ways = [way for way in one["options"] if way["kind"] != "reject"]
     if len(ways) == 1:
         return str(ways[0]["id"])
-    from modegate.server.printable import printable
 
     names = "; ".join(f"--option {way['id']} ({way['label']})" for way in ways)
     raise click.ClickException(printable(f"there is more than one way to approve this: {names}"))
@@ -150,7 +148,6 @@ def settle(
     Raises:
         click.ClickException: it changed nothing; says why.
     """
-    from modegate.server.printable import printable
 
     name = question["id"]
     body = {"option": option} | ({"comment": comment} if comment else {})

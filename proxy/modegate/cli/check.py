@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from modegate.core.policy.problems import PolicyProblems, Problem
+from modegate.server.printable import printable, problem_line
+from modegate.server.settings import default_policies
+
 if TYPE_CHECKING:
     from modegate.core.policy.model import Policy
-    from modegate.core.policy.problems import Problem
 
 
 @click.command(short_help="Check a policies file.")
@@ -26,9 +29,6 @@ def check(file: Path | None, as_json: bool) -> None:
     """
     from modegate.core.dialects.registered import DIALECTS
     from modegate.core.policy.file import parse
-    from modegate.core.policy.problems import PolicyProblems
-    from modegate.server.printable import problem_line
-    from modegate.server.settings import default_policies
 
     path = file or default_policies()
     try:
@@ -60,7 +60,6 @@ def _summary(path: Path, policy: Policy) -> dict[str, object]:
 
 
 def _text(path: Path, policy: Policy) -> str:
-    from modegate.server.printable import printable
 
     lines = [f"{path}: good, policy {policy.hash}, {_count(len(policy.modes), 'mode')}"]
     lines += [

@@ -1,9 +1,10 @@
-"""The command line's side of the control API: where the proxy is, the token, and its errors in words."""
+"""The command line's client of the control API: where the proxy is, the token, and errors in words."""
 
 from __future__ import annotations
 
 import functools
 import json
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,6 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from modegate.server.control.token_file import read_token
+from modegate.server.printable import printable
+from modegate.server.settings import default_state_dir
+from modegate.server.upstream.loopback import is_loopback
+
 if TYPE_CHECKING:
     import httpx
 
@@ -19,14 +25,14 @@ UNAUTHORIZED = 401
 SERVER_ERROR = 500
 RETRY_S = 0.5
 MAX_RETRY_S = 10.0
-"""How long it takes to connect again, doubled each time up to the maximum."""
+"""Pause before it connects again, doubled each time up to the maximum."""
 
 SILENCE_S = 30.0
 """The proxy sends a comment every 10 s, so a stream that is silent for longer is dead."""
 
 
 class Lost(click.ClickException):
-    """The proxy cannot be reached, or only just no longer; it may come back."""
+    """The proxy cannot be reached now; it may come back."""
 
 
 def with_client(command: Callable[..., None]) -> Callable[..., None]:
@@ -67,11 +73,6 @@ def with_proxy_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def find_token(state_dir: Path | None) -> str | None:
     """Return the token of the environment, else the one that the proxy keeps in its state folder."""
-    import os
-
-    from modegate.server.control.token_file import read_token
-    from modegate.server.settings import default_state_dir
-
     return os.environ.get("MODEGATE_CONTROL_TOKEN") or read_token(state_dir or default_state_dir())
 
 
@@ -169,7 +170,6 @@ class ControlClient:
         Raises:
             Lost: it has ended.
         """
-        from modegate.server.printable import printable
 
         with (
             self._errors_in_words(),
@@ -223,14 +223,12 @@ def _without_proxy(url: str) -> dict[str, None]:
     """Return httpx's `mounts` that lead straight to a proxy on this machine; it sets no other."""
     import httpx
 
-    from modegate.server.upstream.loopback import is_loopback
-
     host = httpx.URL(url).host
     return {f"all://{f'[{host}]' if ':' in host else host}": None} if is_loopback(host) else {}
 
 
 class _Answer(dict[str, Any]):
-    """An answer's object, of whatever answers at `url`: if a key is missing, that is no modegate."""
+    """An answer's object. If a key is missing, what answers at `url` is no modegate."""
 
     def __init__(self, answer: object, url: str) -> None:
         """Take an answer's JSON.
@@ -259,7 +257,6 @@ def _not_modegate(url: str) -> click.ClickException:
 def _checked(answer: httpx.Response) -> httpx.Response:
     if answer.is_success:
         return answer
-    from modegate.server.printable import printable
 
     if answer.status_code == UNAUTHORIZED:
         raise click.ClickException(

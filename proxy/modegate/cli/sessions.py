@@ -9,6 +9,10 @@ from typing import Any
 import click
 
 from modegate.cli.control_client import ControlClient, with_client
+from modegate.cli.formatting import event_line, table, when
+from modegate.core.errors import BadSession
+from modegate.core.ids import parse_session_id
+from modegate.server.printable import printable
 
 
 @click.command(short_help="List sessions, and whether a mode holds what they do.")
@@ -27,9 +31,7 @@ def sessions(client: ControlClient, limit: int, as_json: bool) -> None:
     \b
     Example: modegate sessions --limit 10
     """
-    from modegate.cli.formatting import table, when
     from modegate.core.policy.gating import TOLD
-    from modegate.server.printable import printable
 
     # One more than is shown tells whether there are more.
     rows = list(_session_rows(client, limit + 1))
@@ -86,7 +88,6 @@ def mode(client: ControlClient, session: str, mode: str | None, as_json: bool) -
               modegate mode my-session plan
               modegate mode my-session default
     """
-    from modegate.server.printable import printable
 
     path = _path(session)
     if mode is None:
@@ -146,7 +147,6 @@ def show(client: ControlClient, session: str, follow: bool, as_json: bool) -> No
     \b
     Example: modegate log my-session --follow
     """
-    from modegate.cli.formatting import event_line
 
     path = f"{_path(session)}/events"
     last = 0
@@ -175,7 +175,6 @@ def adopt(client: ControlClient, yes: bool, as_json: bool) -> None:
     \b
     Example: modegate log adopt
     """
-    from modegate.server.printable import printable
 
     now = client.get("/log")
     click.echo(
@@ -195,8 +194,6 @@ def _all_events(client: ControlClient, path: str) -> Iterator[dict[str, Any]]:
 
 
 def _path(session: str) -> str:
-    from modegate.core.errors import BadSession
-    from modegate.core.ids import parse_session_id
 
     try:
         return f"/sessions/{parse_session_id(session)}"

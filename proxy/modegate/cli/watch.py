@@ -29,6 +29,8 @@ from modegate.cli.question_queue import (
     Show,
     keys,
 )
+from modegate.cli.question_text import beginning, question_head
+from modegate.server.printable import printable
 
 STDIN = 0
 CHUNK = 4096
@@ -164,7 +166,6 @@ class _Terminal:
 
 
 def _print(question: Mapping[str, Any]) -> None:
-    from modegate.cli.question_text import beginning, question_head
 
     click.echo("")
     click.secho(question_head(question), bold=True)
@@ -186,6 +187,5 @@ def _ask(prompt: str) -> None:
 
 
 def _say(text: str) -> None:
-    from modegate.server.printable import printable
 
     click.echo(printable(text), err=True)

@@ -54,7 +54,7 @@ def tell(who: str, what: str) -> None:
 
 
 async def confirmed(question: str) -> bool:
-    """Ask at the terminal; anything but yes is no. No thread waits there, which ^C could not end."""
+    """Ask at the terminal; anything but yes is no. No thread waits there: ^C could not end it."""
     loop = asyncio.get_running_loop()
     answered = asyncio.Event()
     click.echo(question, nl=False)
@@ -72,7 +72,8 @@ class Story:
     def __init__(
         self, url: str, token: str, folder: Path, upstream: ScriptedUpstream, *, yes: bool
     ) -> None:
-        """Take a running proxy, an empty folder, and the model to look at; `yes` approves the plan."""
+        """Take a running proxy, an empty folder, and the model whose requests are checked; `yes` approves the
+        plan."""
         self._yes = yes
         self._env = {**os.environ, "MODEGATE_URL": url, "MODEGATE_CONTROL_TOKEN": token}
         self._folder = folder
@@ -86,11 +87,11 @@ class Story:
         tell("modegate", f"the agent's base URL is {base}; its files are in {folder}")
 
     async def run(self) -> bool:
-        """Tell it all; give whether the plan was approved, as there is nothing to tell after it if not."""
+        """Tell it all, and return whether the plan was approved; if it was not, the story ends there."""
         try:
             await self._default()
-            await self._plan()
-            approved = await self._decided()
+            await self._plan_mode()
+            approved = await self._plan_submitted()
             if approved:
                 await self._default_again()
             _title("The log: all of this, append-only")
@@ -104,24 +105,24 @@ class Story:
         _title("1. Default mode: modegate is invisible")
         await self._agent.ask("Create greeting.txt with the line hello.")
         self._offered("read_file", "write_file", "run_shell")
-        self._check(self._disk() == "hello\n", "the file is on disk: 'hello'")
+        self._check(self._on_disk() == "hello\n", "the file is on disk: 'hello'")
 
-    async def _plan(self) -> None:
+    async def _plan_mode(self) -> None:
         _title("2. A person sets plan mode, from outside the agent")
         await self._modegate("mode", SESSION, "plan")
         ran = len(self._agent.ran)
         await self._agent.ask("Add the line world to it.")
         self._offered("read_file", "exit_plan_mode")
-        refusal = self._told()
+        refusal = self._refusal()
         tell("modegate", f"refused write_file; the model was told:\n{_wrapped(refusal)}")
         self._check(
             "write_file" in refusal and "plan" in refusal, "the refusal names tool and mode"
         )
         ran_now = self._agent.ran[ran:]
         self._check(ran_now == ["read_file"], "the agent only ran read_file: it never saw the call")
-        self._check(self._disk() == "hello\n", "the file on disk is unchanged: 'hello'")
+        self._check(self._on_disk() == "hello\n", "the file on disk is unchanged: 'hello'")
 
-    async def _decided(self) -> bool:
+    async def _plan_submitted(self) -> bool:
         _title("3. The model submits its plan, and a person decides")
         async with asyncio.TaskGroup() as group:
             person = group.create_task(self._person())
@@ -132,14 +133,18 @@ class Story:
                 raise DemoFailed("no plan was submitted") from None
         if approved:
             self._offered("read_file", "write_file", "run_shell")
-            self._check(self._disk() == "hello\nworld\n", "the file is on disk: 'hello', 'world'")
+            self._check(
+                self._on_disk() == "hello\nworld\n", "the file is on disk: 'hello', 'world'"
+            )
         else:
-            self._check(self._disk() == "hello\n", "nothing was written: that is how it should be")
+            self._check(
+                self._on_disk() == "hello\n", "nothing was written: that is how it should be"
+            )
         return approved
 
     async def _person(self) -> bool:
         """Be shown the plan, and answer it."""
-        question = await self._asked()
+        question = await self._question()
         tell("person", f"is shown the plan:\n{question['text']}")
         if self._yes or await confirmed(f"{'':>9}  Approve it? [y/N]: "):
             await self._modegate("approve", question["id"])
@@ -147,7 +152,7 @@ class Story:
         await self._modegate("reject", question["id"], "--reason", "not like this")
         return False
 
-    async def _asked(self) -> dict[str, Any]:
+    async def _question(self) -> dict[str, Any]:
         url = f"{self._env['MODEGATE_URL']}/control/v1/approvals"
         head = {"authorization": f"Bearer {self._env['MODEGATE_CONTROL_TOKEN']}"}
         async with httpx.AsyncClient(trust_env=False, headers=head) as client:
@@ -166,9 +171,10 @@ class Story:
         await self._modegate("mode", SESSION, "default")
         await self._agent.ask("Add the line again to it.")
         self._offered("read_file", "write_file", "run_shell")
-        self._check(self._disk() == "hello\nworld\nagain\n", "the file on disk has a third line")
+        self._check(self._on_disk() == "hello\nworld\nagain\n", "the file on disk has a third line")
         self._check(
-            "was refused" in self._told(), "the model still finds its refused call in the history"
+            "was refused" in self._refusal(),
+            "the model still finds its refused call in the history",
         )
 
     def _requests(self) -> list[dict[str, Any]]:
@@ -180,7 +186,7 @@ class Story:
         tell("modegate", f"tools that the model was offered: {', '.join(offered)}")
         self._check(offered == list(names), f"exactly these: {', '.join(names)}")
 
-    def _told(self) -> str:
+    def _refusal(self) -> str:
         results = [
             str(message["content"])
             for message in self._requests()[-1]["messages"]
@@ -188,7 +194,7 @@ class Story:
         ]
         return results[-1] if results else ""
 
-    def _disk(self) -> str:
+    def _on_disk(self) -> str:
         return self._file.read_text(encoding="utf-8") if self._file.exists() else ""
 
     def _check(self, fact: bool, what: str) -> None:
@@ -233,7 +239,7 @@ async def _ready(url: str) -> None:
 
 
 class _Inner(Server):
-    """Leaves ^C to the story, which waits at the terminal."""
+    """A server that leaves ^C to the story, which waits at the terminal."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -241,7 +247,7 @@ class _Inner(Server):
         yield
 
 
-async def _told_by(composed: Composed, token: str, folder: Path, *, yes: bool) -> bool:
+async def _run(composed: Composed, token: str, folder: Path, *, yes: bool) -> bool:
     upstream = composed.steps.upstreams.default(DIALECTS.apis.first)
     if not isinstance(upstream, ScriptedUpstream):
         raise TypeError("the demo runs on the scripted model")
@@ -258,9 +264,9 @@ async def _told_by(composed: Composed, token: str, folder: Path, *, yes: bool) -
 
 
 async def demo(folder: Path | None = None, *, yes: bool = True) -> bool:
-    """Tell the story in a folder, or in a temporary one; without `yes` the plan is asked about.
+    """Tell the story in a folder, or in a temporary one; without `yes` a person is asked about the plan.
 
-    Gives whether it was told to its end, which it has not where a person rejects the plan.
+    Return whether the story was told to its end. If the person rejects the plan, it is not.
 
     Raises:
         DemoFailed: something of it did not happen.
@@ -280,7 +286,7 @@ async def demo(folder: Path | None = None, *, yes: bool = True) -> bool:
         )
         try:
             async with compose(settings) as composed:
-                return await _told_by(composed, token, work, yes=yes)
+                return await _run(composed, token, work, yes=yes)
         except* DemoFailed as failed:
             raise _first(failed) from None
     raise AssertionError("the story was told or has failed")
