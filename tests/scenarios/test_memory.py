@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import zstandard
 
-from modegate.core.step.answer.hop import StreamedHop
-from modegate.core.step.answer.hop_whole import WholeHop
+from modegate.core.step.answer.streamed import Streamed
+from modegate.core.step.answer.whole import Whole
 from modegate.core.step.exchange import Exchange
 from modegate.core.step.request.hop_requests import HopRequests
 from modegate.server.proxy.drive import Drive
@@ -24,7 +24,7 @@ from support.playbook import call, chunk, request, stream, text
 from support.raw_upstream import Act, Piece, RawUpstream, chunked, whole
 from support.running import Running, client, exchange, policies_file, post, running
 
-OURS = (Step, Drive, Exchange, HopRequests, StreamedHop, WholeHop)
+OURS = (Step, Drive, Exchange, HopRequests, Streamed, Whole)
 """What holds a step's bytes, directly or by what it refers to."""
 
 SMALL = "limits: {body: 1MiB}\n"

@@ -327,8 +327,10 @@ class _Run:
             try:
                 pending.extend(self.one(effect))
             except ModegateError as error:
-                begun, over = self.got.head is not None, self.got.finish is not None
-                pending = deque(self.exchange.failed(error, begun=begun, over=over))
+                pending.clear()
+                if self.got.finish is None:
+                    head_sent = self.got.head is not None
+                    pending += self.exchange.failed(error, head_sent=head_sent)
 
     def one(self, effect: Effect) -> list[Effect]:  # noqa: PLR0912 -- one branch an effect
         got, session = self.got, self.session

@@ -19,7 +19,7 @@ from modegate.core.dialects.responses.answer import call_consistency
 from modegate.core.dialects.responses.answer import stream as responses_stream
 from modegate.core.dialects.responses.dialect import RESPONSES
 from modegate.core.policy.judge import ToolCall
-from modegate.core.step.answer import calls, hop
+from modegate.core.step.answer import calls, streamed
 from modegate.core.wire import sse
 from modegate.core.wire.arguments import parse_arguments
 from support import speech_responses
@@ -107,7 +107,7 @@ FAULTS: dict[str, Fault] = {
         "chat-streamed",
         60,
         lambda: _patched(
-            patch.object(hop, "_check", _nothing),
+            patch.object(streamed, "check", _nothing),
             patch.object(sse.Frame, "checked", lambda self: self),
         ),
     ),

@@ -9,10 +9,9 @@ from typing import Any
 from modegate.core.ids import StepId
 from modegate.core.log.events import AnswerMapped, TurnWithheld
 from modegate.core.step import texts
+from modegate.core.step.answer.answer import Earlier, ReadAnswer
 from modegate.core.step.answer.calls import same_calls
-from modegate.core.step.answer.hop import HopAnswer, StreamedHop
-from modegate.core.step.answer.hop_whole import WholeHop
-from modegate.core.step.answer.parts import ChoiceRead, Kind, Part, Refused, StreamWriter
+from modegate.core.step.answer.parts import ChoiceRead, Refused, StreamWriter
 from modegate.core.step.dialect import AnyDialect
 from modegate.core.step.effects import StoreBlobs
 from modegate.core.step.request.transcript import Recording
@@ -52,19 +51,25 @@ class Closing:
         self._said: dict[int, list[ChoiceRead]] = {}
         self._last_refused: list[Refused] = []
         self._usage: list[dict[str, Any]] = []
-        self.first: HopAnswer | None = None
-        self._hop: HopAnswer | None = None
-        self._last_whole: WholeHop | None = None
+        self.first: ReadAnswer | None = None
+        self._hop: ReadAnswer | None = None
+        self._last: ReadAnswer | None = None
+        """The hop that was followed by another last."""
         self._counted = 0
         self._aside: tuple[int, str] | None = None
         self._told = ""
         self.hops = 0
         """Hops that are over and were followed by another."""
 
-    def begin_hop(self, hop: HopAnswer) -> None:
+    def begin_hop(self, hop: ReadAnswer) -> None:
         """Take the answer that comes now."""
         self.first = self.first or hop
         self._hop = hop
+
+    @property
+    def streams(self) -> bool:
+        """Whether the client gets the answer as it comes, so that its head goes first."""
+        return self.first is not None and self.first.streams
 
     @property
     def _choices(self) -> dict[int, ChoiceRead]:
@@ -100,7 +105,7 @@ class Closing:
         Only where all that follows is text of a later hop, which is so if none of its calls can reach the
         client and nothing waits behind them: what is put back is found between hops alone.
         """
-        waits = isinstance(self._hop, StreamedHop) and self._hop.holds_words
+        waits = self._hop is not None and self._hop.holds_words
         self._aside = (index, text) if list(self._choices) == [index] and not waits else None
 
     def keep_to_itself(self) -> None:
@@ -123,8 +128,7 @@ class Closing:
         self._put_aside(index)
         self._hops.append(choice)
         self._usage.append(dict(self._hop.usage or {}) if self._hop else {})
-        if isinstance(self._hop, WholeHop):
-            self._last_whole = self._hop
+        self._last = self._hop
         self._last_refused = list(refused)
         self._counted += any(not one.person for one in refused)
         self.hops += 1
@@ -136,7 +140,7 @@ class Closing:
         recording.add(self._step, choice, blob)
         self._said.setdefault(index, []).append(choice)
 
-    def end(self, refused: Sequence[Refused], writer: StreamWriter) -> End:
+    def end(self, refused: Sequence[Refused]) -> End:
         """End the answer with the hop under way."""
         closing: dict[int, str] = {}
         events: list[TurnWithheld | AnswerMapped] = []
@@ -160,9 +164,14 @@ class Closing:
                 events.append(self._withheld(index, note))
         for choice in self._choices.values():
             events += self._mapped([*self._hops, choice], refused)
-        if isinstance(self._hop, WholeHop):
-            return self._seal(self._whole(self._hop, closing, self.hops), events)
-        return self._seal(self._streamed(writer, closing), events)
+        body = self._hop.rest(closing, self._earlier(self.hops)) if self._hop else b""
+        return self._seal(body, events)
+
+    def _earlier(self, hops: int) -> Earlier:
+        if not hops:
+            return Earlier()
+        # Only an answer of one choice has hops.
+        return Earlier(next(iter(self._said.values()))[:hops], self._usage[:hops])
 
     def _put_aside(self, index: int) -> None:
         # A hop of its own, of which the client has all and the model is to find nothing.
@@ -182,7 +191,7 @@ class Closing:
 
     def _mapped(self, hops: list[ChoiceRead], refused: Sequence[Refused]) -> list[AnswerMapped]:
         # A stream bears the first hop's id, a body its own.
-        shown = hops[0] if isinstance(self.first, StreamedHop) else hops[-1]
+        shown = hops[0] if self.streams else hops[-1]
         # The provider keeps its own answer, without the closing text.
         return self.naming.event(shown, hops, _withheld_calls(refused), texts.unshown(refused))
 
@@ -195,53 +204,17 @@ class Closing:
         needed = any(isinstance(event, TurnWithheld) or changes(event) for event in events)
         return End(body, tuple(events), store, needed)
 
-    def _whole(self, hop: WholeHop, closing: dict[int, str], earlier: int) -> bytes:
-        """Write a body of which `earlier` hops went before."""
-        if hop.answer is None:
-            raise AssertionError("the answer was not read")
-        # Only an answer of one choice has hops.
-        before = next(iter(self._said.values()))[:earlier] if earlier else []
-        stop = frozenset(i for i, choice in hop.choices.items() if not choice.released())
-        return hop.answer.write(
-            before=before, closing=closing, stop=stop, usage=self._usage[:earlier]
-        )
-
-    def _streamed(self, writer: StreamWriter, closing: dict[int, str]) -> bytes:
-        hop = self._hop
-        if not isinstance(hop, StreamedHop):
-            raise TypeError("the answer is not a stream")
-        out: list[bytes] = []
-        finishes = {part.choice for part in hop.hold.deferred if part.kind is Kind.FINISH}
-        for index in closing.keys() - finishes:
-            out += (writer.text(index, closing[index]), writer.finish(index))
-        told = set(closing) - finishes
-        for part in hop.hold.deferred:
-            if part.kind is Kind.FINISH and part.choice in closing and part.choice not in told:
-                out.append(writer.text(part.choice, closing[part.choice]))
-                told.add(part.choice)
-            out.append(writer.write([part]))
-        out.append(self._done(writer, hop.hold.done))
-        return b"".join(out)
-
-    def _done(self, writer: StreamWriter, done: Part | None) -> bytes:
-        if done is not None:
-            return writer.write([done])
-        # A stream that finished its choices but has no end gets none, unless it is ours by now.
-        return writer.done() if self.hops else b""
-
-    def give_up(self, writer: StreamWriter) -> End:
+    def give_up(self) -> End:
         """End an answer of which a later hop failed before anything of it was released."""
+        if self._last is None:
+            raise ValueError("no hop went before")
         refused = self._last_refused
         text = texts.closing(refused)
         index = refused[-1].call.choice
         mapped = self._mapped(self._hops, refused)
-        if self._last_whole is not None:
-            body = self._whole(self._last_whole, {index: text}, self.hops - 1)
-            self._close(index, None, text)
-            return self._seal(body, [self._withheld(index), *mapped])
-        body = writer.text(index, text) + writer.finish(index) + writer.done()
-        # What the hop had said before it failed is out already and stays with the closing text.
-        out = self._choices.get(index)
+        body = self._last.closed(index, text, self._earlier(self.hops - 1))
+        # What the hop had said before it failed stays with the closing text, if it is out already.
+        out = self._choices.get(index) if self.streams else None
         if out is not None and not out.whole:
             return self._seal(body, mapped)
         self._close(index, out, text)

@@ -149,19 +149,16 @@ class Finish:
     broken: bool = False
 
 
+Records = Append | StoreBlobs | Abandon | KeepOpen | Learned | Count
+"""What is only noted: nothing is reported back."""
 Effect = (
-    Append
-    | StoreBlobs
+    Records
     | ReadBlobs
     | ReadState
     | AskPerson
-    | Abandon
-    | KeepOpen
     | CallUpstream
     | StopUpstream
     | SendHead
     | SendBytes
-    | Count
-    | Learned
     | Finish
 )

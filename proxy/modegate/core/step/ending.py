@@ -11,13 +11,10 @@ from modegate.core.errors import (
     error_head,
     error_json,
 )
-from modegate.core.ids import StepId
 from modegate.core.log.events import Event
 from modegate.core.policy.in_force import ModesInForce
-from modegate.core.step.answer.hop import HopAnswer, StreamedHop
-from modegate.core.step.answer.hop_whole import WholeHop
-from modegate.core.step.answer.rejection import Rejection
-from modegate.core.step.answer.stream_detection import is_stream
+from modegate.core.step.answer.answer import Answer, Shown, unreadable
+from modegate.core.step.answer.relayed import Relayed
 from modegate.core.step.answer_end import Closing, End
 from modegate.core.step.dialect import AnyDialect
 from modegate.core.step.effects import (
@@ -31,6 +28,9 @@ from modegate.core.step.effects import (
     SendHead,
     StopUpstream,
 )
+from modegate.core.step.phase import Phase, takes
+from modegate.core.step.request.hop_requests import StepRequest
+from modegate.core.step.treatment import Treatment
 from modegate.core.wire import headers
 
 
@@ -42,42 +42,27 @@ class Ending:
     _now: ModesInForce
     """What the session stood under when that was last read."""
 
-    def __init__(self, dialect: AnyDialect, step: StepId) -> None:
+    def __init__(self, dialect: AnyDialect, step: StepRequest) -> None:
         """Begin with nothing sent."""
+        self.phase = Phase.OPENING
         self._dialect = dialect
+        self._step = step
         self._writer = dialect.stream_writer()
-        self._closing = Closing(dialect, step)
-        self._answer: HopAnswer | None = None
-        self._status = 200
-        self._headers: Headers = []
+        self._closing = Closing(dialect, step.step)
+        self._treatment = Treatment.GATE
+        self._answer = Answer()
+        self._head: tuple[int, Headers] = (200, [])
+        """What goes in front of a body, once that is known."""
         self._events: list[Event] = []
-        self._relay = False
-        """The answer goes as it comes."""
-        self._default = False
-        """The step began in the default mode and is still in it: nothing is filtered or added."""
-        self._complaint: Rejection | None = None
-        """An error that is on its way."""
-        self._head_sent = False
-        self._over = False
-        self._counts = False
-        """The request asks for a number alone."""
-        self._streams = False
-        """The head that was given last is that of a stream."""
 
-    def failed(self, error: ModegateError, *, begun: bool, over: bool = False) -> list[Effect]:
+    @takes
+    def failed(self, error: ModegateError, *, head_sent: bool) -> list[Effect]:
         """Take that something the step needs is not there: the log, a mode, our own sanity.
 
-        It came up on the way, so who performs the effects says how far they got: whether the client has
-        the head of its answer (`begun`), and whether it has the end (`over`).
+        It came up on the way, so who performs the effects says whether the client has the head of its
+        answer by now. Who has sent the end has nothing to ask any more.
         """
-        self._head_sent, self._over = begun, over
-        if over:
-            return []
-        if begun and not self._streams:
-            # The client counts the bytes of another body, so nothing can be said in this one.
-            log = self._log(durable=False)
-            return [*log, StopUpstream(), *self._finish(error.code, broken=True)]
-        return self._fail(error)
+        return self._fail(error, head_sent=head_sent)
 
     def keepalive(self) -> bytes:
         """Return what ends a silence in which the client waits; empty where nothing can be sent now.
@@ -85,9 +70,19 @@ class Ending:
         Before the head nobody knows what the answer will be, a body has no room for anything, and no event
         can stand within another that passes unread.
         """
-        if not (self._head_sent and self._streams) or self._over or self._torn:
+        if self.phase is Phase.OVER or not self._takes_events:
             return b""
         return self._closing.aside(self._writer) or self._writer.keepalive()
+
+    @property
+    def _takes_events(self) -> bool:
+        """Whether events of ours can follow what the client has."""
+        return self._closing.streams and not self._answer.torn
+
+    @property
+    def _begun(self) -> bool:
+        """Whether the head of the answer goes, or went, in front of its end."""
+        return self._closing.streams or self._answer.streams
 
     def _cut_off(self) -> list[Effect]:
         """End an answer that cannot be read from its middle on; what the agent sends again meets the mode."""
@@ -95,30 +90,12 @@ class Ending:
             f"a person has set mode {self._now.label!r} for this session while this answer was under way, "
             "so it was cut off; send the request again"
         )
-        effects: list[Effect] = [Count(Counted.CUT_OFF)]
-        if not self._head_sent or (isinstance(self._answer, StreamedHop) and not self._torn):
-            return [*effects, *self._fail(error)]
-        return [*effects, StopUpstream(), *self._finish(error.code, broken=True)]
-
-    @property
-    def _torn(self) -> bool:
-        """Whether no event can follow what the client has: it ends within a frame, or nobody has read it."""
-        hop = self._answer
-        return self._relay or (
-            isinstance(hop, StreamedHop) and (hop.passes_unread or bool(hop.torn))
-        )
-
-    @property
-    def _checks(self) -> bool:
-        """Whether an error, or what a request was counted to, goes on only if it is no answer."""
-        if self._counts:
-            return self._standing.gated
-        return not (self._relay or self._lenient)
+        return [Count(Counted.CUT_OFF), *self._fail(error, head_sent=self._begun)]
 
     @property
     def _lenient(self) -> bool:
         """Whether no mode forbids what cannot be read, and nothing of ours stands in the answer yet."""
-        return self._default and not self._closing.hops
+        return self._treatment is not Treatment.GATE and not self._closing.hops
 
     def _own_head(self, lines: Headers) -> Headers:
         lines = headers.replace(lines, b"content-length", None)
@@ -126,10 +103,6 @@ class Ending:
         lines = lines if self._lenient else headers.as_utf8(lines)
         mode = self._standing if self._standing.gated else self._now
         return headers.replace(lines, b"x-modegate-mode", mode.label.encode())
-
-    def _send_head(self, status: int, lines: Headers) -> list[Effect]:
-        self._head_sent, self._streams = True, is_stream(lines)
-        return [SendHead(status, lines)]
 
     def _log(self, *, durable: bool) -> list[Effect]:
         events, self._events = tuple(self._events), []
@@ -139,13 +112,13 @@ class Ending:
         """End with the error that the upstream gave in its answer, and with nothing behind it."""
         if self._closing.hops:
             return self._give_up()
-        if isinstance(self._answer, WholeHop):
-            return self._ended("upstream_error", self._closing.end((), self._writer))
-        return [*self._log(durable=False), StopUpstream(), *self._finish("upstream_error")]
+        if not self._closing.streams:
+            return self._ended("upstream_error", self._closing.end(()))
+        return [*self._log(durable=False), StopUpstream(), Finish("upstream_error")]
 
     def _give_up(self) -> list[Effect]:
         """End an answer of which a later hop failed: text is out, so an error would be sent again."""
-        return self._ended("later_hop_failed", self._closing.give_up(self._writer))
+        return self._ended("later_hop_failed", self._closing.give_up())
 
     def _ended(self, outcome: str, end: End) -> list[Effect]:
         """Return the rest of the client's answer, once what was withheld of it is durable."""
@@ -153,61 +126,59 @@ class Ending:
         effects: list[Effect] = [end.store] if end.store else []
         known = bool(end.events) and self._standing.gated
         effects += self._log(durable=end.needed or known)
-        if not self._head_sent:
+        if not self._closing.streams:
+            status, lines = self._head
             length = (b"content-length", str(len(end.body)).encode())
-            effects += self._send_head(self._status, [*self._headers, length])
-        return [*effects, SendBytes(end.body), StopUpstream(), *self._finish(outcome)]
+            effects.append(SendHead(status, [*lines, length]))
+        return [*effects, SendBytes(end.body), StopUpstream(), Finish(outcome)]
 
     def _cut(self, error: UpstreamFailed) -> list[Effect]:
-        if (self._relay or self._lenient) and self._head_sent:
-            return [Count(Counted.UPSTREAM_CUT), *self._finish("cut", broken=True)]
+        """End where the upstream broke off."""
+        if self._answer.as_it_came and self._answer.streams:
+            return [Count(Counted.UPSTREAM_CUT), Finish("cut", broken=True)]
         return [Count(Counted.UPSTREAM_CUT), *self._broken_off(error)]
 
     def _stopped(self) -> list[Effect]:
         """End where the upstream stopped without saying so: held calls go nowhere, no end is invented."""
         if self._closing.hops and not self._closing.released_any():
             return [Count(Counted.UPSTREAM_CUT), *self._give_up()]
-        told = b"" if self._lenient else self._writer.stopped()
+        told = b"" if self._answer.as_it_came else self._writer.stopped()
         say: list[Effect] = [SendBytes(told)] if told else []
-        return [Count(Counted.UPSTREAM_CUT), *say, *self._finish("cut")]
+        return [Count(Counted.UPSTREAM_CUT), *say, Finish("cut")]
 
     def _unreadable(self, error: Exception) -> list[Effect]:
-        known = error if isinstance(error, ModegateError) else AnswerUnreadable(str(error))
-        return [Count(Counted.UNREADABLE), *self._broken_off(known)]
-
-    def _complained(self, complaint: Rejection, *, ended: bool) -> list[Effect]:
-        """Give the client an error as it came, unless it is an answer and a mode is in force."""
-        self._complaint = None
-        if self._closing.hops:
-            return self._give_up()
-        if self._checks:
-            try:
-                complaint.check()
-            except AnswerUnreadable as error:
-                return self._unreadable(bare(error))
-        self._relay = True
-        self._status, self._headers = complaint.status, complaint.lines
-        head = self._send_head(complaint.status, complaint.lines)
-        end = self._finish("relayed") if ended else []
-        return [*head, SendBytes(bytes(complaint.body)), *end]
+        return [Count(Counted.UNREADABLE), *self._broken_off(unreadable(error))]
 
     def _broken_off(self, error: ModegateError) -> list[Effect]:
         if self._closing.hops and not self._closing.released_any():
             return self._give_up()
-        return self._fail(error)
+        return self._fail(error, head_sent=self._begun)
 
-    def _fail(self, error: ModegateError) -> list[Effect]:
+    def _show(self, error: Shown) -> list[Effect]:
+        """Give the client an error as it came, unless it is an answer and a mode is in force."""
+        if self._closing.hops:
+            return self._give_up()
+        rejection = error.rejection
+        if not self._lenient:
+            try:
+                rejection.check()
+            except AnswerUnreadable as failure:
+                return self._unreadable(bare(failure))
+        self._answer = Relayed(rejection.status, rejection.lines)
+        head = SendHead(rejection.status, rejection.lines)
+        end = [Finish("relayed")] if error.ended else []
+        return [head, SendBytes(bytes(rejection.body)), *end]
+
+    def _fail(self, error: ModegateError, *, head_sent: bool) -> list[Effect]:
         """Refuse in the client's own format; nothing that is held goes out."""
         log = self._log(durable=False)
-        if self._head_sent and self._torn:
-            return [*log, StopUpstream(), *self._finish(error.code, broken=True)]
-        if self._head_sent:
-            body = self._writer.error(error)
-            return [*log, SendBytes(body), StopUpstream(), *self._finish(error.code)]
-        body = error_json(error, self._dialect.api.error)
-        head = self._send_head(error.status, error_head(error, body))
-        return [*log, *head, SendBytes(body), StopUpstream(), *self._finish(error.code)]
-
-    def _finish(self, outcome: str, *, broken: bool = False) -> list[Effect]:
-        self._over = True
-        return [Finish(outcome, broken=broken)]
+        if not head_sent:
+            body = error_json(error, self._dialect.api.error)
+            head = SendHead(error.status, error_head(error, body))
+            self._answer = Relayed(head.status, head.headers)
+            return [*log, head, SendBytes(body), StopUpstream(), Finish(error.code)]
+        if self._takes_events:
+            said = SendBytes(self._writer.error(error))
+            return [*log, said, StopUpstream(), Finish(error.code)]
+        # The client counts the bytes of another body, or has part of a frame: nothing can be said in it.
+        return [*log, StopUpstream(), Finish(error.code, broken=True)]

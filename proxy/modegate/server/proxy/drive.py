@@ -94,7 +94,7 @@ class Drive:
         self._services = services = outside.services
         self._answer: UpstreamAnswer | None = None
         self._chunks: AsyncIterator[bytes] | None = None
-        self._begun = False
+        self._head_sent = False
         """The client has the head of its answer."""
         self._alive = KeepAlive(
             outside.send, services.clock, exchange.keepalive, services.keepalive
@@ -114,8 +114,8 @@ class Drive:
     ) -> str:
         """Go on with a step whose answer passed raw until a person set a mode; give how it ended."""
         self._answer, self._chunks = under_way.answer, under_way.chunks
-        self._begun = under_way.passed is not None
-        if self._begun:
+        self._head_sent = under_way.passed is not None
+        if self._head_sent:
             self._alive.begin()
         status, headers = under_way.answer.status, under_way.answer.headers
         passed = under_way.passed
@@ -158,8 +158,8 @@ class Drive:
 
     async def fail(self, error: ModegateError) -> None:
         """End the step with an error of our own."""
-        over = self._outcome is not None
-        await self._perform(self._exchange.failed(error, begun=self._begun, over=over))
+        if self._outcome is None:
+            await self._perform(self._exchange.failed(error, head_sent=self._head_sent))
 
     async def _next(self) -> None:
         if self._chunks is None:
@@ -254,7 +254,7 @@ class Drive:
                 await self._stop()
             case SendHead():
                 head = {"status": effect.status, "headers": effect.headers}
-                self._begun = True
+                self._head_sent = True
                 await self._alive({"type": "http.response.start", **head})
                 if is_stream(effect.headers):
                     self._alive.begin()

@@ -56,16 +56,11 @@ class _Object(list[tuple[str, Any]]):
 
 @dataclass(slots=True)
 class Rejection:
-    """An error, kept back until it is whole."""
+    """An error, as far as it is there."""
 
     status: int
     lines: Headers
     body: bytearray = field(default_factory=bytearray)
-
-    def take(self, data: bytes) -> bool:
-        """Take a piece; tell whether it is still short enough to be read."""
-        self.body += data
-        return len(self.body) <= MAX_COMPLAINT
 
     def text(self) -> bytes:
         """Return the body without its coding; of one that stops too early what there is.

@@ -8,8 +8,8 @@ under its right name, so that one which does look at the type reads what is judg
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 
+from modegate.core.step.answer.answer import Answer, Labelled, Outcome, Stage
 from modegate.core.step.effects import Headers
 from modegate.core.wire import headers
 
@@ -39,33 +39,35 @@ def is_plain_stream(lines: Headers) -> bool:
     return is_stream(lines) and not any(name.lower() in framed for name, _ in lines)
 
 
-@dataclass(slots=True)
-class Unlabelled:
-    """A head, until the body tells what it is of."""
+class Unlabelled(Answer):
+    """An answer, until its body tells what it is."""
 
-    status: int
-    lines: Headers
-    body: bytearray = field(default_factory=bytearray)
-    _blank: int = 0
-    """Bytes of it in front of the first sign, as far as they were looked at."""
+    def __init__(self, status: int, lines: Headers) -> None:
+        """Begin with a head that does not say it."""
+        self._status = status
+        self._lines = lines
+        self._body = bytearray()
+        self._blank = 0
+        """Bytes of it in front of the first sign, as far as they were looked at."""
 
-    def take(self, data: bytes) -> bool:
-        """Take a piece of the body; tell whether it is known now what it is."""
-        self.body += data
-        if len(self.body) > MAX_BLANK:
-            return True
-        begun = bytes(self.body[self._lead :])
-        return bool(begun) and not any(len(begun) < len(w) and w.startswith(begun) for w in _WORDS)
+    def feed(self, data: bytes) -> None:
+        self._body += data
 
-    def head(self) -> Headers:
-        """Return the lines, with the right type where it is a stream."""
-        if _STREAM.match(self.body, self._lead) is None:
-            return self.lines
-        return headers.replace(self.lines, b"content-type", EVENT_STREAM)
+    @property
+    def outcome(self) -> Outcome:
+        begun = bytes(self._body[self._lead :])
+        more = any(len(begun) < len(word) and word.startswith(begun) for word in _WORDS)
+        return Stage.MORE if more and len(self._body) <= MAX_BLANK else self.label()
+
+    def label(self) -> Labelled:
+        lines = self._lines
+        if _STREAM.match(self._body, self._lead) is not None:
+            lines = headers.replace(lines, b"content-type", EVENT_STREAM)
+        return Labelled(self._status, lines, bytes(self._body))
 
     @property
     def _lead(self) -> int:
-        match = (_MORE if self._blank else _LEAD).match(self.body, self._blank)
+        match = (_MORE if self._blank else _LEAD).match(self._body, self._blank)
         self._blank = match.end() if match else self._blank
         return self._blank
 

@@ -35,7 +35,7 @@ Make = Callable[[], list[Effect]]
 """Gives what sends a hop's request, as it is to be by now; the request is the last of it."""
 
 
-class Mending:
+class Retry:
     """What one step knows of such refusals."""
 
     def __init__(self, dialect: AnyDialect, asking: HopRequests) -> None:
@@ -74,14 +74,14 @@ class Mending:
         self._sent = call
         return call
 
-    def may_mend(self, status: int) -> bool:
+    def may_retry(self, status: int) -> bool:
         """Return whether an error may be a refusal after which the hop is asked again."""
         mends = self._mend is not None and not self._known
         return status in MENDABLE and self._sent is not None and (mends or self._asking.puts_in)
 
-    def mended(self, complaint: Rejection) -> CallUpstream | None:
+    def resent(self, complaint: Rejection) -> CallUpstream | None:
         """Return what to send instead, now that an error is whole; None where it is the client's to see."""
-        if self._sent is None or not self.may_mend(complaint.status):
+        if self._sent is None or not self.may_retry(complaint.status):
             return None
         if len(complaint.body) > MAX_MENDED:
             return None

@@ -10,7 +10,7 @@ import pytest
 from modegate.core.dialects.responses.answer.answer_items import Out
 from modegate.core.dialects.responses.answer.write import ResponsesStreamWriter
 from modegate.core.policy.model import Limits
-from modegate.core.step.answer.hop import StreamedHop
+from modegate.core.step.answer.streamed import Streamed
 from support import judges
 from support.playbook import POLICY, Got, mode, policy
 from support.responses import (
@@ -175,7 +175,7 @@ def test_little_is_kept_of_a_long_answer() -> None:
     """Nothing of a text over the limit, and of its item neither, once it has gone."""
     dialect = session().dialect
     writer = ResponsesStreamWriter()
-    hop = StreamedHop(dialect.stream_reader(strictly=False), writer,
+    hop = Streamed(dialect.stream_reader(strictly=False), writer,
                       Limits(), later=False)  # fmt: skip
     long = message("x" * 5_000_000)
     hop.feed(answer(long, message("y", "msg_2")))

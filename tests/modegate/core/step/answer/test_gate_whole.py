@@ -17,7 +17,7 @@ from modegate.core.dialects.responses.dialect import RESPONSES
 from modegate.core.errors import TooLarge
 from modegate.core.log.events import CallJudged, TurnWithheld
 from modegate.core.policy.model import Limits
-from modegate.core.step.answer.hop_whole import WholeHop
+from modegate.core.step.answer.whole import Whole
 from modegate.core.step.dialect import AnyDialect
 from modegate.core.step.effects import Counted
 from support import message_frames as messages
@@ -520,7 +520,7 @@ def test_s8_what_is_held_of_a_whole_answer_is_bounded_too(name: str, size: int) 
         "responses": (RESPONSES, responses.whole(responses.call("read", packed)).body),
     }
     dialect, body = made[name]
-    hop = WholeHop(dialect, Limits(held=HELD))
+    hop = Whole(dialect, Limits(held=HELD))
     hop.feed(body)
     hop.end()
     if size > HELD:

@@ -12,7 +12,7 @@ from modegate.core.dialects.messages.dialect import MESSAGES
 from modegate.core.dialects.responses.dialect import RESPONSES
 from modegate.core.errors import TooLarge
 from modegate.core.policy.model import Limits
-from modegate.core.step.answer.hop import StreamedHop
+from modegate.core.step.answer.streamed import Streamed
 from modegate.core.step.text_calls.gate import TextGate, _Unit
 from modegate.core.step.text_calls.scan import Scanner
 from modegate.core.step.text_calls.shapes import TextCalls
@@ -269,7 +269,7 @@ def test_h4_what_is_held_has_its_limit_at_once() -> None:
     limits = Limits(held=2_000)
     gate = TextGate(CHAT, TextCalls(frozenset({"write"})), {}, limits.held)
     reader = CHAT.stream_reader(strictly=False)
-    hop = StreamedHop(reader, CHAT.stream_writer(), limits, later=False, texts=gate)
+    hop = Streamed(reader, CHAT.stream_writer(), limits, later=False, texts=gate)
     hop.feed(text("Before. ") + text('{"name": "write", "x": "'))
     assert b"Before." in hop.advance()
     for _ in range(30):
