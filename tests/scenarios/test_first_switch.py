@@ -18,7 +18,7 @@ import pytest
 
 from modegate.core.endpoints import Endpoint
 from modegate.scripted.model import ScriptedCall, Turn
-from modegate.server.proxy.drive import Drive
+from modegate.server.proxy.sending import Sending
 from modegate.server.proxy.step import Step
 from support.raw_upstream import PATIENCE, Piece, RawUpstream, chunked, head, whole
 from support.redis_server import redis_server
@@ -306,10 +306,10 @@ async def test_h14_the_rest_of_a_large_read_passes_unread_no_more(
     asked["tools"].append({"type": "function", "function": {"name": "exit_plan_mode"}})
     body = speech.reply(Turn("I say. " * 300, calls=(WRITE,)), request_of(speech)).body
     sent: list[bytes] = []
-    sends = Drive._send
+    sends = Sending.body
     async with RawUpstream() as up, running(tmp_path, up.base_url) as proxy:
 
-        async def switching(self: Drive, data: bytes, *, more: bool) -> None:
+        async def switching(self: Sending, data: bytes, *, more: bool) -> None:
             await sends(self, data, more=more)
             sent.append(data)
             if len(sent) == 1:
@@ -317,7 +317,7 @@ async def test_h14_the_rest_of_a_large_read_passes_unread_no_more(
 
         await proxy.set_mode("plan")
         await proxy.set_mode("default")
-        monkeypatch.setattr(Drive, "_send", switching)
+        monkeypatch.setattr(Sending, "body", switching)
         up.enqueue(chunked(body))
         up.enqueue(chunked(speech.reply(Turn("Then not."), request_of(speech)).body))
         async with opened(proxy, speech, json.dumps(asked).encode()) as answer:
