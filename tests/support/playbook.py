@@ -23,7 +23,7 @@ from modegate.core.log.fold import State, fold
 from modegate.core.log.open_questions import joinable, kept, replaced
 from modegate.core.log.records import Record
 from modegate.core.policy.conditions import When
-from modegate.core.policy.in_force import ModesInForce, stand
+from modegate.core.policy.in_force import ModesInForce, modes_in_force
 from modegate.core.policy.model import Effect as RuleEffect
 from modegate.core.policy.model import Limits, Mode, Policy, Rule
 from modegate.core.policy.waiting import abandoned
@@ -220,7 +220,7 @@ class Session:
 
     def in_force(self) -> ModesInForce:
         """Return what the session stands under."""
-        return stand(self.policy, [(SessionId("s"), self.state)])
+        return modes_in_force(self.policy, [(SessionId("s"), self.state)])
 
     def overtaken(
         self,

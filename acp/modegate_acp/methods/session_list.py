@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from modegate.core.ids import SessionId
-from modegate.core.policy.gating import TOLD, Gating
+from modegate.core.policy.gating import LABELS, Gating
 from modegate.server.log.protocol import Listed
 from modegate.server.proxy.sessions import SessionSummary, summarize
 from modegate_acp.connection.connection import Connection
@@ -44,7 +44,7 @@ async def newest_sessions(connection: Connection) -> list[tuple[SessionId, str, 
             continue
         mode = summary.held.told(summary.state.mode) if summary.state else "unreadable"
         gated = summary.gating in (Gating.ON, Gating.DEFAULT)
-        told = mode if gated else f"{mode}, {TOLD[summary.gating]}"
+        told = mode if gated else f"{mode}, {LABELS[summary.gating]}"
         found.append((listed.key.session, told, listed.agent))
     return found
 

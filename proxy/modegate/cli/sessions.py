@@ -31,7 +31,7 @@ def sessions(client: ControlClient, limit: int, as_json: bool) -> None:
     \b
     Example: modegate sessions --limit 10
     """
-    from modegate.core.policy.gating import TOLD
+    from modegate.core.policy.gating import LABELS
 
     # One more than is shown tells whether there are more.
     rows = list(_session_rows(client, limit + 1))
@@ -45,7 +45,7 @@ def sessions(client: ControlClient, limit: int, as_json: bool) -> None:
         click.echo("no sessions yet", err=True)
         return
     cells = [
-        [row["id"], _mode_cell(row), TOLD[row["gate"]], when(row["updatedAt"]), row["agent"]]
+        [row["id"], _mode_cell(row), LABELS[row["gate"]], when(row["updatedAt"]), row["agent"]]
         for row in rows
     ]
     click.echo(table(["SESSION", "MODE", "GATED", "LAST SEEN", "AGENT"], cells))

@@ -9,7 +9,7 @@ from modegate.core.errors import BadSession, ModeGone, SessionUnreadable
 from modegate.core.ids import SessionId, ToolName
 from modegate.core.log.events import NO_TOOLS, RUNS_TEXT
 from modegate.core.log.fold import State
-from modegate.core.policy.in_force import stand
+from modegate.core.policy.in_force import modes_in_force
 from modegate.core.policy.model import Policy
 
 
@@ -21,7 +21,7 @@ class Gating(StrEnum):
     DEFAULT = "default"
     """No mode is in force, its parents' included."""
     NO_TOOLS = "no_tools"
-    """None of its requests declares a tool, so that nothing that it does can be told from talk."""
+    """None of its requests declares a tool: what it does cannot be told from talk."""
     TEXT = "text"
     """Its agent runs calls that stand in plain text, and the mode lets text pass."""
     MODE_GONE = "mode_gone"
@@ -30,7 +30,7 @@ class Gating(StrEnum):
     """Its log, or its parent's, cannot be read: every step is refused."""
 
 
-TOLD = {
+LABELS = {
     Gating.ON: "yes",
     Gating.DEFAULT: "no: default mode",
     Gating.NO_TOOLS: "no: declares no tools",
@@ -38,18 +38,18 @@ TOLD = {
     Gating.MODE_GONE: "refused: the policy has no such mode",
     Gating.UNREADABLE: "refused: its log cannot be read",
 }
-"""For people."""
+"""For people: whether the session is gated."""
 
 
 def left_out(state: State) -> list[ToolName]:
-    """Return the tools that the mode allows and that were not sent to some lane's model all the same."""
+    """Return the tools that the mode allows and that some lane's model was still not offered."""
     return sorted({name for header in state.lanes.values() for name in header.left_out})
 
 
 def gating(policy: Policy, chain: Sequence[tuple[SessionId, State]]) -> Gating:
-    """Return how a session is held; `chain` is the session, then its parents (see `in_force.stand`)."""
+    """Return how a session is held; `chain` is the session, then its parents (see `modes_in_force`)."""
     try:
-        in_force = stand(policy, chain)
+        in_force = modes_in_force(policy, chain)
     except ModeGone:
         return Gating.MODE_GONE
     except (SessionUnreadable, BadSession):

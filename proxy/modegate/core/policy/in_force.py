@@ -1,4 +1,4 @@
-"""What a session stands under during one step: its own mode and those of the sessions it was started from.
+"""The modes in force during one step: the session's own, and those of the sessions it was started from.
 
 A call needs the release of every mode in force, and the strictest verdict wins. A child follows its
 parent until a person sets the child's own mode.
@@ -13,7 +13,7 @@ from typing import Literal
 from modegate.core.errors import BadSession, ModeGone, SessionUnreadable
 from modegate.core.ids import DEFAULT_MODE, ModeId, Seq, SessionId, ToolName
 from modegate.core.log.fold import State
-from modegate.core.policy import judge as rules
+from modegate.core.policy import judge as verdicts
 from modegate.core.policy.judge import Judgement, ToolCall, Verdict
 from modegate.core.policy.model import Effect, Mode, Policy
 
@@ -40,7 +40,7 @@ class ModesInForce:
 
     state: State
     """Of the session itself."""
-    forces: tuple[ModeInForce, ...]
+    modes: tuple[ModeInForce, ...]
     """The session's own first, then its parent's, and so on; empty in the default mode."""
     policy: Policy
     sessions: tuple[SessionId, ...] = ()
@@ -49,7 +49,7 @@ class ModesInForce:
     @property
     def gated(self) -> bool:
         """Whether any mode is in force."""
-        return bool(self.forces)
+        return bool(self.modes)
 
     @property
     def label(self) -> str:
@@ -67,35 +67,34 @@ class ModesInForce:
         return "input" if any(m.section_in == "input" for m in self._modes()) else "instructions"
 
     def judge(self, call: ToolCall) -> tuple[Judgement, ModeInForce | None]:
-        """Return the strictest verdict on a call, and the force it came from; None in the default mode."""
+        """Return the strictest verdict on a call, and the mode it came from; None in the default mode."""
         decided = Judgement(Verdict.RELEASE, "no rule", "no mode is in force")
         decider: ModeInForce | None = None
-        for force in self.forces:
-            judgement = rules.judge(force.mode, call)
+        for one in self.modes:
+            judgement = verdicts.judge(one.mode, call)
             if decider is None or _stricter(judgement, decided):
-                decided, decider = judgement, force
+                decided, decider = judgement, one
         return decided, decider
 
     def may_offer(self, name: ToolName) -> bool:
         """Return whether a tool of this name may be shown to the model."""
-        return all(rules.may_offer(force.mode, name) for force in self.forces)
+        return all(verdicts.may_offer(one.mode, name) for one in self.modes)
 
     def may_run(self, name: ToolName) -> bool:
-        """Return whether calls of this name may run that nobody judges: those that the provider runs itself.
+        """Return whether calls of this name may run unjudged: the provider runs them itself.
 
         Such a call can wait for no person, and its arguments are not seen before it has run.
         """
         call = ToolCall(name, None)
-        verdicts = (rules.judge(force.mode, call).verdict for force in self.forces)
-        return all(verdict is Verdict.RELEASE for verdict in verdicts)
+        return all(verdicts.judge(one.mode, call).verdict is Verdict.RELEASE for one in self.modes)
 
     def _modes(self) -> Iterable[Mode]:
-        """Return what the modes say: of one that the policy changed within the step, the newest words."""
-        return {force.mode.id: force.mode for force in self.forces}.values()
+        """Return each mode once; of one that the policy changed within the step, the newest."""
+        return {one.mode.id: one.mode for one in self.modes}.values()
 
 
-def stand(policy: Policy, chain: Sequence[tuple[SessionId, State]]) -> ModesInForce:
-    """Find what a session stands under.
+def modes_in_force(policy: Policy, chain: Sequence[tuple[SessionId, State]]) -> ModesInForce:
+    """Find the modes in force in a session.
 
     Args:
         policy: the policy of this step.
@@ -112,10 +111,10 @@ def stand(policy: Policy, chain: Sequence[tuple[SessionId, State]]) -> ModesInFo
             f"session {ids[0]!r} has a chain of parents that is longer than {MAX_CHAIN} or runs in a circle: "
             + " < ".join(ids[: MAX_CHAIN + 1])
         )
-    return ModesInForce(chain[0][1], tuple(_forces(policy, chain)), policy, tuple(ids))
+    return ModesInForce(chain[0][1], tuple(_chain_modes(policy, chain)), policy, tuple(ids))
 
 
-def _forces(policy: Policy, chain: Sequence[tuple[SessionId, State]]) -> Iterator[ModeInForce]:
+def _chain_modes(policy: Policy, chain: Sequence[tuple[SessionId, State]]) -> Iterator[ModeInForce]:
     for session, state in chain:
         if state.unreadable is not None:
             raise SessionUnreadable(
@@ -176,6 +175,6 @@ def derived_start(policy: Policy, kin: Iterable[State], now_ms: int) -> ModeId:
 
 
 def combine(first: ModesInForce, second: ModesInForce) -> ModesInForce:
-    """Return a standing that needs the release of both: nothing gets looser within a step (L8)."""
-    more = tuple(force for force in second.forces if force not in first.forces)
-    return replace(second, forces=(*first.forces, *more))
+    """Return the modes of both, all of which must release: nothing gets looser within a step (L8)."""
+    more = tuple(one for one in second.modes if one not in first.modes)
+    return replace(second, modes=(*first.modes, *more))

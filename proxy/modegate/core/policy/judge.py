@@ -19,7 +19,7 @@ from typing import Any
 from modegate.core.ids import ToolName
 from modegate.core.policy.globs import glob_matches
 from modegate.core.policy.model import EXIT_TOOL, Effect, Mode, Rule
-from modegate.core.policy.similar_names import is_glob, misses
+from modegate.core.policy.similar_names import is_glob, misspelled
 
 
 class Verdict(StrEnum):
@@ -86,13 +86,13 @@ def _first(mode: Mode, call: ToolCall) -> tuple[Judgement, int | None]:
 
 
 def _missed(mode: Mode, call: ToolCall, at: int) -> Judgement | None:
-    """Return what a rule in front of a glob says of a name that is near, if that is stricter."""
+    """Return what a rule in front of a glob says of a name that is similar, if that is stricter."""
     found: Judgement | None = None
     for index, rule in enumerate(mode.rules[:at]):
         asks = rule.effect is Effect.ASK
         if rule.effect is Effect.ALLOW or (asks and mode.rules[at].effect is Effect.ASK):
             continue
-        if glob_matches(rule.pattern, call.name) or not misses(rule.pattern, call.name):
+        if glob_matches(rule.pattern, call.name) or not misspelled(rule.pattern, call.name):
             continue
         doubtful = rule.when is not None and rule.when.doubtful_for(call.arguments)
         if rule.when is None or doubtful or rule.when.met_by(call.arguments):
@@ -124,7 +124,7 @@ def may_offer(mode: Mode, name: ToolName) -> bool:
 def _keeps_back(rules: Sequence[Rule], name: str) -> bool:
     """Return whether some rule refuses every call of a name that is near."""
     return any(
-        rule.effect is Effect.DENY and rule.when is None and misses(rule.pattern, name)
+        rule.effect is Effect.DENY and rule.when is None and misspelled(rule.pattern, name)
         for rule in rules
     )
 

@@ -67,7 +67,7 @@ def is_glob(pattern: str) -> bool:
     return "*" in pattern or "?" in pattern
 
 
-def misses(pattern: str, name: str) -> bool:
+def misspelled(pattern: str, name: str) -> bool:
     """Return whether a name, with or without a server's, is one of a pattern's but for its spelling."""
     if not is_glob(pattern):
         return folded(pattern) in _bare(name)
@@ -75,7 +75,7 @@ def misses(pattern: str, name: str) -> bool:
     return any(glob_matches(worded, one) for one in _worded(name))
 
 
-def near(name: str, names: frozenset[str]) -> list[str]:
+def similar(name: str, names: frozenset[str]) -> list[str]:
     """Return those of these names that a client could take a name for: one is the other, or its tail."""
     by_whole, by_tail = _index(names)
     found = set(by_tail.get(folded(name), ()))

@@ -193,7 +193,7 @@ class Answering(Ending):
 
     def _again(self, refusal: Rejection, now: ModesInForce) -> list[Effect]:
         """Ask again what was refused, unless a mode was set since: it would offer what that forbids."""
-        if any(force not in self._standing.forces for force in (*self._now.forces, *now.forces)):
+        if any(force not in self._standing.modes for force in (*self._now.modes, *now.modes)):
             self._now, self._treatment = now, Treatment.GATE
         elif (call := self._retry.resent(refusal)) is not None:
             self._answer = Answer()

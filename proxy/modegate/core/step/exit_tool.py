@@ -28,9 +28,9 @@ NATIVE = frozenset({"exit_plan_mode", "ExitPlanMode", "plan_exit"})
 
 def exit_of(in_force: ModesInForce) -> Exit | None:
     """Return the exit of the mode in force: none where a parent's mode is in force too."""
-    if len(in_force.forces) != 1 or in_force.forces[0].seq != in_force.state.mode_seq:
+    if len(in_force.modes) != 1 or in_force.modes[0].seq != in_force.state.mode_seq:
         return None
-    return in_force.forces[0].mode.exit
+    return in_force.modes[0].mode.exit
 
 
 def plan_of(call: Gathered) -> str:

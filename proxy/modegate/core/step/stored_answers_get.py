@@ -88,7 +88,7 @@ def reworded(step: StepId, body: bytes, dialect: AnyDialect, in_force: ModesInFo
     Raises:
         AnswerUnreadable: it cannot be read with no doubt left.
     """
-    if all(force.mode.text_calls != "refuse" for force in in_force.forces):
+    if all(force.mode.text_calls != "refuse" for force in in_force.modes):
         return body
     texts = TextGate(dialect, TextCalls(frozenset()), {}, len(body))
     texts.whole(body)

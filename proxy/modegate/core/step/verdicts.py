@@ -54,7 +54,7 @@ class Verdicts:
 
     def question(self, now: ModesInForce, standing: ModesInForce) -> Ask | None:
         """Return the next call that waits for a person; nobody is asked about leaving what was left."""
-        changed = now.forces != standing.forces
+        changed = now.modes != standing.modes
         while self._asks and self._asks[0].leave is not None and changed:
             self._refuse(self._asks.popleft(), *texts.not_asked(), person=False)
         return self._asks[0] if self._asks else None

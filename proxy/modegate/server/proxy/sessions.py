@@ -16,7 +16,7 @@ from modegate.core.log.events import Event, ModeSet, SessionOpen
 from modegate.core.log.fold import State
 from modegate.core.log.parents import ALONE, Held, held
 from modegate.core.policy.gating import Gating, gating
-from modegate.core.policy.in_force import MAX_CHAIN, ModesInForce, stand, tightest
+from modegate.core.policy.in_force import MAX_CHAIN, ModesInForce, modes_in_force, tightest
 from modegate.core.policy.model import Policy
 from modegate.core.step.stored_answers import known
 from modegate.server.clock import Clock
@@ -113,7 +113,7 @@ class Sessions:
         return await self._stand(key, await self._folds.state(key), policy)
 
     async def _stand(self, key: SessionKey, state: State, policy: Policy) -> ModesInForce:
-        return stand(policy, await chain_of(self._folds, key, state))
+        return modes_in_force(policy, await chain_of(self._folds, key, state))
 
     @staticmethod
     def _opening(found: Identified, state: State, first: ModeId, path: str) -> list[Event]:

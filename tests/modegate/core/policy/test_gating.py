@@ -9,7 +9,7 @@ import pytest
 from modegate.core.ids import Lane, ModeId, SessionId
 from modegate.core.log.events import NO_TOOLS, RUNS_TEXT, RequestHeader, SessionOpen
 from modegate.core.log.fold import State
-from modegate.core.policy.gating import TOLD, Gating, gating
+from modegate.core.policy.gating import LABELS, Gating, gating
 from modegate.scripted.model import Turn
 from support.playbook import POLICY, Session, mode, policy
 from support.speech import Agent
@@ -50,7 +50,7 @@ CASES = {
 @pytest.mark.parametrize(("chain", "held"), CASES.values(), ids=CASES)
 def test_r4_how_a_session_is_held(chain: list[tuple[SessionId, State]], held: Gating) -> None:
     assert gating(POLICY, chain) is held
-    assert TOLD[held]
+    assert LABELS[held]
 
 
 @pytest.mark.parametrize("speech", SPEECHES, ids=str)

@@ -18,7 +18,7 @@ from modegate.core.policy.in_force import (
     ModeInForce,
     combine,
     derived_start,
-    stand,
+    modes_in_force,
     tightest,
 )
 from modegate.core.policy.judge import ToolCall, Verdict, judge
@@ -53,7 +53,7 @@ def call(name: str) -> ToolCall:
 
 
 def test_a_session_in_default_stands_under_nothing() -> None:
-    in_force = stand(POLICY, [(S, FREE)])
+    in_force = modes_in_force(POLICY, [(S, FREE)])
     judgement, force = in_force.judge(call("write"))
     assert (in_force.gated, in_force.label, in_force.section) == (False, "default", "")
     assert (judgement.verdict, force) == (Verdict.RELEASE, None)
@@ -62,12 +62,12 @@ def test_a_session_in_default_stands_under_nothing() -> None:
 
 
 def test_a_session_stands_under_its_own_mode() -> None:
-    in_force = stand(POLICY, [(S, state("plan", 7))])
+    in_force = modes_in_force(POLICY, [(S, state("plan", 7))])
     judgement, force = in_force.judge(call("write"))
     assert in_force.gated
-    assert in_force.forces == (ModeInForce(PLAN, S, Seq(7)),)
+    assert in_force.modes == (ModeInForce(PLAN, S, Seq(7)),)
     assert (in_force.label, in_force.section) == ("plan", "You plan.")
-    assert (judgement, force) == (judge(PLAN, call("write")), in_force.forces[0])
+    assert (judgement, force) == (judge(PLAN, call("write")), in_force.modes[0])
     assert judgement.verdict == Verdict.ANSWER
     assert in_force.judge(call("read"))[0].verdict == Verdict.RELEASE
 
@@ -93,15 +93,15 @@ def test_a_session_stands_under_its_own_mode() -> None:
 def test_a_child_follows_its_parent_until_a_person_sets_its_own(
     chain: list[tuple[SessionId, State]], label: str
 ) -> None:
-    assert stand(POLICY, chain).label == label
+    assert modes_in_force(POLICY, chain).label == label
 
 
 def test_sections_are_joined_and_each_is_there_once() -> None:
     copy = mode("copy", section="You plan.")
     policy = Policy("hash", {**POLICY.modes, copy.id: copy})
     chain = [(S, state("review")), (P, state("locked")), (G, state("plan"))]
-    assert stand(policy, chain).section == "You review.\n\nYou plan."
-    assert stand(policy, [(S, state("copy")), (P, state("plan"))]).section == "You plan."
+    assert modes_in_force(policy, chain).section == "You review.\n\nYou plan."
+    assert modes_in_force(policy, [(S, state("copy")), (P, state("plan"))]).section == "You plan."
 
 
 @pytest.mark.parametrize(
@@ -114,23 +114,23 @@ def test_sections_are_joined_and_each_is_there_once() -> None:
 )
 def test_the_strictest_verdict_wins(name: str, verdict: Verdict, decider: SessionId) -> None:
     chain = [(S, state("review")), (P, state("plan"))]
-    judgement, force = stand(POLICY, chain).judge(call(name))
+    judgement, force = modes_in_force(POLICY, chain).judge(call(name))
     assert force is not None
     assert (judgement.verdict, force.session) == (verdict, decider)
-    reverse = stand(POLICY, [(S, state("plan")), (P, state("review"))])
+    reverse = modes_in_force(POLICY, [(S, state("plan")), (P, state("review"))])
     assert reverse.judge(call(name))[0].verdict == verdict
 
 
 def test_answer_outweighs_ask() -> None:
     chain = [(S, state("review")), (P, state("locked"))]
-    judgement, force = stand(POLICY, chain).judge(call("grep"))
+    judgement, force = modes_in_force(POLICY, chain).judge(call("grep"))
     assert judgement.verdict == Verdict.ANSWER
     assert force is not None
     assert force.mode is LOCKED
 
 
 def test_a_tool_is_offered_only_if_every_mode_offers_it() -> None:
-    in_force = stand(POLICY, [(S, state("review")), (P, state("plan"))])
+    in_force = modes_in_force(POLICY, [(S, state("review")), (P, state("plan"))])
     assert in_force.may_offer(ToolName("grep"))
     assert not in_force.may_offer(ToolName("write"))
 
@@ -152,50 +152,50 @@ def test_l6_what_nobody_judges_may_run_only_if_every_call_of_it_is_allowed(
     rules: list[Rule], may: bool
 ) -> None:
     policy = Policy("hash", {PLAN.id: replace(PLAN, rules=tuple(rules))})
-    assert stand(policy, [(S, state("plan"))]).may_run(ToolName("search")) is may
+    assert modes_in_force(policy, [(S, state("plan"))]).may_run(ToolName("search")) is may
 
 
 def test_what_nobody_judges_may_run_only_if_every_mode_allows_it() -> None:
-    in_force = stand(POLICY, [(S, state("review")), (P, state("plan"))])
+    in_force = modes_in_force(POLICY, [(S, state("review")), (P, state("plan"))])
     assert in_force.may_run(ToolName("read"))
     assert not in_force.may_run(ToolName("grep"))  # asked about in one
     assert not in_force.may_run(ToolName("write"))  # not in the other
-    assert stand(POLICY, [(S, FREE)]).may_run(ToolName("write"))
+    assert modes_in_force(POLICY, [(S, FREE)]).may_run(ToolName("write"))
 
 
 def test_a_mode_that_has_gone_is_named_with_what_to_do() -> None:
     chain = [(S, FREE), (P, state("old"))]
     with pytest.raises(ModeGone, match=r"'P' is in mode 'old'.*modegate mode P NAME"):
-        stand(POLICY, chain)
+        modes_in_force(POLICY, chain)
 
 
 def test_an_unreadable_log_refuses_the_steps_of_its_session_and_its_children() -> None:
     broken = State(unreadable="event 3 is not known here")
     with pytest.raises(SessionUnreadable, match="'S' is unreadable: event 3"):
-        stand(POLICY, [(S, broken)])
+        modes_in_force(POLICY, [(S, broken)])
     with pytest.raises(SessionUnreadable, match="'P'"):
-        stand(POLICY, [(S, state("plan")), (P, broken)])
-    own = stand(POLICY, [(S, state("plan", person=True)), (P, broken)])
+        modes_in_force(POLICY, [(S, state("plan")), (P, broken)])
+    own = modes_in_force(POLICY, [(S, state("plan", person=True)), (P, broken)])
     assert own.label == "plan"
 
 
 def test_a_chain_is_bounded_and_has_no_circle() -> None:
     links = [(SessionId(f"s{i}"), FREE) for i in range(MAX_CHAIN + 1)]
-    assert not stand(POLICY, links[:-1]).gated
+    assert not modes_in_force(POLICY, links[:-1]).gated
     with pytest.raises(BadSession, match="longer than 8"):
-        stand(POLICY, links)
+        modes_in_force(POLICY, links)
     with pytest.raises(BadSession, match="S < P < S"):
-        stand(POLICY, [(S, FREE), (P, FREE), (S, FREE)])
+        modes_in_force(POLICY, [(S, FREE), (P, FREE), (S, FREE)])
 
 
 def test_a_step_under_two_standings_needs_the_release_of_both() -> None:
-    before = stand(POLICY, [(S, state("plan"))])
-    after = stand(Policy("newer", POLICY.modes), [(S, state("review", 2))])
+    before = modes_in_force(POLICY, [(S, state("plan"))])
+    after = modes_in_force(Policy("newer", POLICY.modes), [(S, state("review", 2))])
     both = combine(before, after)
-    assert [force.mode.id for force in both.forces] == ["plan", "review"]
+    assert [force.mode.id for force in both.modes] == ["plan", "review"]
     assert both.judge(call("write"))[0].verdict == Verdict.ANSWER
     assert (both.state, both.policy) == (after.state, after.policy)
-    assert combine(before, before).forces == before.forces
+    assert combine(before, before).modes == before.modes
 
 
 def test_l8_a_mode_that_the_policy_changed_within_a_step_holds_in_both_forms() -> None:
@@ -203,7 +203,7 @@ def test_l8_a_mode_that_the_policy_changed_within_a_step_holds_in_both_forms() -
     old = mode("plan", (ALLOW, "read"), section="OLD")
     new = mode("plan", (ALLOW, "read"), (ALLOW, "grep"), section="NEW")
     policies = (Policy(one.section, {one.id: one}) for one in (old, new))
-    before, after = (stand(policy, [(S, state("plan"))]) for policy in policies)
+    before, after = (modes_in_force(policy, [(S, state("plan"))]) for policy in policies)
     both = combine(before, after)
     for may in (both.may_offer, both.may_run):
         assert [name for name in ("read", "grep") if may(ToolName(name))] == ["read"]
@@ -254,7 +254,7 @@ def test_a_derived_session_starts_where_its_kin_are(kin: list[State], start: str
 )
 def test_a_chain_is_never_looser_than_one_of_its_modes(names: list[str], tool: str) -> None:
     chain = [(SessionId(f"s{i}"), state(name)) for i, name in enumerate(names)]
-    together, _ = stand(POLICY, chain).judge(call(tool))
+    together, _ = modes_in_force(POLICY, chain).judge(call(tool))
     alone = {judge(POLICY.modes[ModeId(n)], call(tool)).verdict for n in names if n != DEFAULT_MODE}
     order = [Verdict.ANSWER, Verdict.ASK, Verdict.RELEASE]
     assert together.verdict == next((v for v in order if v in alone), Verdict.RELEASE)

@@ -10,7 +10,7 @@ from modegate.core.ids import ToolName
 from modegate.core.policy.conditions import When
 from modegate.core.policy.judge import ToolCall, Verdict, judge, may_offer
 from modegate.core.policy.model import Effect, Rule
-from modegate.core.policy.similar_names import folded, misses, near
+from modegate.core.policy.similar_names import folded, misspelled, similar
 from modegate.scripted.model import ScriptedCall, Turn
 from support.playbook import mode, policy, rule
 from support.speech import Agent, Speech
@@ -59,7 +59,7 @@ def test_h5_other_names_are_the_globs(name: str) -> None:
 ])  # fmt: skip
 def test_h5_globs_are_missed_too(pattern: str, name: str, is_near: bool) -> None:
     """Words are told apart by what stands between them, or by their capitals."""
-    assert misses(pattern, name) is is_near
+    assert misspelled(pattern, name) is is_near
 
 
 def test_h5_a_rule_that_writes_a_name_means_it() -> None:
@@ -106,10 +106,10 @@ def test_h5_conditions_hold_for_near_names() -> None:
 def test_h5_near_names_of_an_agent() -> None:
     """One is the other, or its tail; two servers' tools are two."""
     names = frozenset({"write", "mcp__a__write", "mcp__b__write", "read", "Write"})
-    assert near("WRITE", names) == ["Write", "mcp__a__write", "mcp__b__write", "write"]
-    assert near("mcp__c__write", names) == ["Write", "write"]
-    assert near("write", frozenset({"write", "read"})) == []
-    assert near("x" * 2000, names) == []
+    assert similar("WRITE", names) == ["Write", "mcp__a__write", "mcp__b__write", "write"]
+    assert similar("mcp__c__write", names) == ["Write", "write"]
+    assert similar("write", frozenset({"write", "read"})) == []
+    assert similar("x" * 2000, names) == []
 
 
 def test_h23_a_name_is_not_held_against_each_of_thousands() -> None:
@@ -120,10 +120,10 @@ def test_h23_a_name_is_not_held_against_each_of_thousands() -> None:
         found = folded.cache_info()
         return found.hits + found.misses
 
-    assert near("tool_7", names) == ["server7__tool_7"]
+    assert similar("tool_7", names) == ["server7__tool_7"]
     before = looked()
     for number in range(100):
-        assert near(f"elsewhere__Tool-{number}", names) == []
+        assert similar(f"elsewhere__Tool-{number}", names) == []
     assert looked() - before < 1000
 
 

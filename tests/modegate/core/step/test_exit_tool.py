@@ -12,7 +12,7 @@ from modegate.core.log.approval_events import Option
 from modegate.core.log.events import ModeSet
 from modegate.core.log.fold import State, fold
 from modegate.core.log.records import Record
-from modegate.core.policy.in_force import combine, stand
+from modegate.core.policy.in_force import combine, modes_in_force
 from modegate.core.policy.model import Exit, ExitOption
 from modegate.core.step import exit_tool
 from modegate.core.step.answer.calls import Gathered
@@ -44,16 +44,18 @@ def submitted(arguments: str, name: str = "exit_plan_mode") -> Gathered:
 def test_exit_of(own: str | None, parent: str | None, *, leaves: bool) -> None:
     """A session leaves its own mode; a child of one in plan is not let out by a plan of its own."""
     chain = [(SessionId("child"), in_mode(own)), (SessionId("parent"), in_mode(parent))]
-    assert (exit_tool.exit_of(stand(RULES, chain)) is EXIT) is leaves
+    assert (exit_tool.exit_of(modes_in_force(RULES, chain)) is EXIT) is leaves
 
 
 def test_exit_of_two_modes() -> None:
     """Where the parent's mode, or the one that the step began under, is in force too, there is none."""
     ours = (SessionId("child"), in_mode("plan", by="policy"))
-    both = stand(RULES, [ours, (SessionId("parent"), in_mode("plan"))])
-    assert len(both.forces) == 2
+    both = modes_in_force(RULES, [ours, (SessionId("parent"), in_mode("plan"))])
+    assert len(both.modes) == 2
     assert exit_tool.exit_of(both) is None
-    first, later = (stand(RULES, [(SessionId("s"), in_mode("plan", seq=n))]) for n in (1, 5))
+    first, later = (
+        modes_in_force(RULES, [(SessionId("s"), in_mode("plan", seq=n))]) for n in (1, 5)
+    )
     assert exit_tool.exit_of(first) is exit_tool.exit_of(later) is EXIT
     assert exit_tool.exit_of(combine(first, later)) is None
 

@@ -15,7 +15,7 @@ from modegate.core.log.events import CallJudged
 from modegate.core.policy.in_force import STRICTNESS, ModeInForce, ModesInForce
 from modegate.core.policy.judge import Judgement, ToolCall, Verdict
 from modegate.core.policy.model import EXIT_TOOL, Exit
-from modegate.core.policy.similar_names import near
+from modegate.core.policy.similar_names import similar
 from modegate.core.step import exit_tool, texts
 from modegate.core.step.answer.calls import SHORT_ID, Gathered, arguments_hash, digest, other_id
 from modegate.core.step.answer.parts import Refused
@@ -78,14 +78,14 @@ def _exit_ruling(
     call: Gathered, readings: Sequence[ToolCall], offer: Offer, now: ModesInForce, *, ended: bool
 ) -> _Ruling:
     """Judge a call of the exit tool: a person is asked if it was offered, still is, and has a plan."""
-    force = (*offer.in_force.forces, *now.forces)[0]
+    force = (*offer.in_force.modes, *now.modes)[0]
 
     def refuse(reason: str) -> _Ruling:
         return _Ruling(Judgement(Verdict.ANSWER, "exit", reason), force)
 
     leave = exit_tool.exit_of(offer.in_force)
     offered = offer.native or EXIT_TOOL
-    if leave is None or offer.in_force.forces != now.forces or call.name != offered:
+    if leave is None or offer.in_force.modes != now.modes or call.name != offered:
         return refuse("this mode cannot be left by it now")
     if ended:
         return refuse("the answer was cut short, so that nothing could follow its approval")
@@ -108,7 +108,7 @@ def _repaired(readings: Sequence[ToolCall], declared: frozenset[str]) -> list[To
         ToolCall(ToolName(other), one.arguments)
         for one in readings
         if one.name not in declared
-        for other in near(one.name, declared)
+        for other in similar(one.name, declared)
         if other not in found
     ]
     return [*readings, *more]
@@ -172,7 +172,7 @@ class Gate:
         text = texts.refusal(call.name, ruling.force, reason, offer.tools, leave=leave)
         note = texts.no_plan(reason) if ruling.judgement.rule == "exit" else ""
         one = self.refuse(call, "" if call.ran else text, ruling.force, note=note)
-        return replace(one, leave=leave and offer.in_force.forces == now.forces)
+        return replace(one, leave=leave and offer.in_force.modes == now.modes)
 
     def refuse(
         self,
@@ -200,7 +200,7 @@ class Gate:
 
     def _ruling(self, call: Gathered, offer: Offer, now: ModesInForce, *, ended: bool) -> _Ruling:
         readings = call.readings(offer.declared)
-        forces = (*offer.in_force.forces, *now.forces)
+        forces = (*offer.in_force.modes, *now.modes)
         if not forces:
             return _ungated(call, offer)
         if not readings:

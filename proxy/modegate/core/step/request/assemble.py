@@ -26,7 +26,7 @@ def section_for(request: Any, in_force: ModesInForce) -> str:
     """
     if request.declares_tools:
         return in_force.section
-    wanted = {force.mode.without_tools for force in in_force.forces}
+    wanted = {force.mode.without_tools for force in in_force.modes}
     if "refuse" in wanted:
         raise Refusal(
             f"mode {in_force.label!r} refuses requests that declare no tools "

@@ -348,7 +348,7 @@ class HopRequests:
 
     def _texts(self, in_force: ModesInForce) -> TextCalls | None:
         """Return what counts as a call in plain text: where a mode says so, or the agent runs it."""
-        said = {force.mode.text_calls for force in in_force.forces}
+        said = {force.mode.text_calls for force in in_force.modes}
         wanted = "refuse" in said or (self._habit is not None and None in said)
         return TextCalls(self._request.declared, self._habit) if wanted else None
 

@@ -112,7 +112,7 @@ def test_names_are_data(name: str) -> None:
 
 def test_the_closing_text_names_some() -> None:
     """Each once, and not a thousand of them."""
-    force = in_force().forces[0]
+    force = in_force().modes[0]
     names = [f"tool{n}" for n in range(500)] + ["tool1"] * 9
     said = closing([Refused(gathered(name), "i", "a", force) for name in names])
     assert said.count("`tool1`") == 1

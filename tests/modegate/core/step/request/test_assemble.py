@@ -14,7 +14,7 @@ from modegate.core.ids import Lane, ModeId, Seq, SessionId, ToolName
 from modegate.core.log.events import Event, ModeSet, RequestHeader, RequestHeaderDelta
 from modegate.core.log.fold import State, fold
 from modegate.core.log.records import Record
-from modegate.core.policy.in_force import stand
+from modegate.core.policy.in_force import modes_in_force
 from modegate.core.policy.model import Policy
 from modegate.core.step.answer.calls import digest
 from modegate.core.step.dialect import Assembled
@@ -177,7 +177,9 @@ def test_of_two_modes_the_stricter_wish_counts(own: Any, parents: Any, section: 
         mode("two", "read", section="PARENTS", without_tools=parents),
     )
     states = [_in(name) for name in ("one", "two")]
-    in_force = stand(rules, list(zip((SessionId("c"), SessionId("p")), states, strict=True)))
+    in_force = modes_in_force(
+        rules, list(zip((SessionId("c"), SessionId("p")), states, strict=True))
+    )
     asked = CHAT.read(RequestBody(b'{"messages":[]}'))
     if section is None:
         with pytest.raises(Refusal, match=r"without_tools: refuse"):
@@ -193,7 +195,7 @@ def _in(name: str) -> State:
 
 def test_a_child_and_its_parent_offer_what_both_allow() -> None:
     rules = policy(mode("one", "read", "grep", section="A"), mode("two", "read", "ls", section="B"))
-    in_force = stand(rules, [(SessionId("c"), _in("one")), (SessionId("p"), _in("two"))])
+    in_force = modes_in_force(rules, [(SessionId("c"), _in("one")), (SessionId("p"), _in("two"))])
     asked = CHAT.read(
         RequestBody(
             b'{"messages":[{"role":"user","content":"x"}],"tools":[{"name":"read"},{"name":"grep"},{"name":"ls"}]}'

@@ -286,12 +286,12 @@ def test_b096_of_two_modes_in_force_one_is_enough() -> None:
     own, parents = mode("plan", "read"), mode("review", "read", section_in="input", section="R")
     given: Policy = policy(own, parents)
     in_force = Session(rules=given).in_force()
-    force = ModeInForce(parents, in_force.forces[0].session, in_force.forces[0].seq)
-    both = ModesInForce(in_force.state, (*in_force.forces, force), given)
+    force = ModeInForce(parents, in_force.modes[0].session, in_force.modes[0].seq)
+    both = ModesInForce(in_force.state, (*in_force.modes, force), given)
     assert in_force.section_in == "instructions"
     assert both.section_in == "input"
     assert ModesInForce(in_force.state, (), given).section_in == "instructions"
-    assert [one.mode.id for one in both.forces] == [ModeId("plan"), ModeId("review")]
+    assert [one.mode.id for one in both.modes] == [ModeId("plan"), ModeId("review")]
 
 
 def test_the_section_may_hold_anything() -> None:
