@@ -72,8 +72,9 @@ class Exchange(Answering):
             if self._treatment is Treatment.RELAY:
                 return self._retry.sending(lambda: requests.untouched(in_force))
             self._ready()
+            here = requests.conversation
             told: list[Effect] = [] if requests.declares_tools else [Count(Counted.NO_TOOLS)]
-            told += requests.moved_on(in_force) + requests.came_back(in_force)
+            told += here.moved_on(in_force) + here.came_back(in_force)
             return [*told, *self._call(in_force)]
         except ModegateError as error:
             return self._fail(error, head_sent=False)
@@ -145,8 +146,11 @@ class Exchange(Answering):
         """Be ready to read an answer."""
         requests, closing = self._requests, self._closing
         self._verdicts = Verdicts(self._dialect, self._step.step, requests)
-        closing.place, closing.model = requests.place, requests.model
-        closing.naming.kept, closing.naming.lane = requests.kept, requests.lane_with_tools
+        closing.place, closing.model = requests.conversation.place, requests.model
+        closing.naming.kept, closing.naming.lane = (
+            requests.kept,
+            requests.conversation.lane_with_tools,
+        )
 
     def _read_on(self, now: ModesInForce) -> None:
         """Read what nobody wanted to read when it was asked for."""

@@ -62,8 +62,8 @@ class Verdicts:
     def asked(self, ask: Ask) -> ApprovalAsked:
         """Return a question as it is put to a person."""
         self._asked += 1
-        place = (self._step, self._requests.lane, self._asked)
-        end = self._requests.end
+        place = (self._step, self._requests.conversation.lane, self._asked)
+        end = self._requests.conversation.end
         return exit_tool.question(ask.call, ask.leave, place, end, native=ask.native)
 
     def answered(self, approval: Approval, now: ModesInForce) -> None:

@@ -6,6 +6,7 @@ Mode, tools and section are none of it: they are the same in each form.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 MAX_MODEL = 256
 """Characters of a model's name under which something is remembered."""
@@ -43,6 +44,16 @@ class Form:
     """What was withheld stands in it."""
     chained: bool = True
     """Hops go on from what the provider says that it keeps."""
+
+
+class _Request(Protocol):
+    def value(self, key: str) -> Any: ...
+
+
+def model_of(request: _Request) -> str:
+    """Return the model that a request asks; empty where none is named."""
+    name = request.value("model")
+    return name if isinstance(name, str) and len(name) <= MAX_MODEL else ""
 
 
 def speaks_of_thoughts(complaint: bytes) -> bool:

@@ -1,0 +1,85 @@
+"""Where a request stands in its conversation, and what that says of questions that are still open."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from modegate.core.identify.session import lane
+from modegate.core.ids import Lane
+from modegate.core.log.open_questions import away, moved_on, returned
+from modegate.core.policy.in_force import ModesInForce
+from modegate.core.step.dialect import AnyDialect
+from modegate.core.step.effects import Abandon, Effect, Headers, KeepOpen
+from modegate.core.step.stored_answers import Chain
+
+
+class Conversation:
+    """The place of one request."""
+
+    def __init__(self, dialect: AnyDialect, request: Any, lines: Headers) -> None:
+        """Take a request that could be read, and its head."""
+        self._dialect = dialect
+        self._request = request
+        self._lines = lines
+        self.chain = Chain()
+        """What it goes on from, where the provider holds the history."""
+
+    @cached_property
+    def lane(self) -> Lane:
+        """The stream of like requests that this one belongs to."""
+        return self._lane(has_tools=self._request.declares_tools)
+
+    @property
+    def lane_with_tools(self) -> Lane:
+        """The lane of requests that go on from here and declare tools."""
+        return self._lane(has_tools=True)
+
+    def _lane(self, *, has_tools: bool) -> Lane:
+        first = self._request.first_user_text
+        return lane(self._dialect.name, has_tools, first, self._lines, self.chain.lane)
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Where the answer will stand in the agent's history: the key in front of it, and its index."""
+        return self._dialect.last_key(self._request), len(self._request.messages)
+
+    @property
+    def end(self) -> str:
+        """Where the agent's history ends: what it goes on from, number of items and key of the last."""
+        key, size = self.place
+        return f"{self.chain.origin}{size}:{key}"
+
+    def moved_on(self, in_force: ModesInForce) -> list[Effect]:
+        """Close the lane's detached questions where its user goes on with a new message."""
+        asked = in_force.state.approvals
+        if not asked or not self._dialect.newest_is_user(self._request):
+            return []
+        # What was compacted away hides of which lane it was, and a stale plan must not stay open.
+        lane = None if _begins_compacted(self._request) else self.lane
+        ids = moved_on(asked, lane, self.end)
+        return [Abandon(ids)] if ids else []
+
+    def came_back(self, in_force: ModesInForce) -> list[Effect]:
+        """Keep the questions that the same request asked before its client went away."""
+        asked = in_force.state.approvals
+        if not any(away(one) for one in asked.values()):
+            return []
+        ids = returned(asked, self.lane, self.end)
+        return [KeepOpen(ids)] if ids else []
+
+
+def _begins_compacted(request: Any) -> bool:
+    """Return whether something that the provider has compacted stands in front of the first user message."""
+    for span in request.messages:
+        item = request.decode(span)
+        if not isinstance(item, dict):
+            return False
+        content = item.get("content")
+        parts = [item, *(content if isinstance(content, list) else ())]
+        kinds = (part.get("type") for part in parts if isinstance(part, dict))
+        if any(isinstance(kind, str) and "compaction" in kind for kind in kinds):
+            return True
+        if item.get("role") == "user":
+            return False
+    return False
