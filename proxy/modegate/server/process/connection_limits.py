@@ -1,9 +1,9 @@
-"""How many connections there are, how long a request may take to arrive, and that people always get in.
+"""How many connections there may be, and how long a request may take to arrive.
 
-An agent that opens connections and says nothing, or half a request, would take all descriptors of the
-process: nobody could set a mode any more, and the policy could not be read again. So agents have so many and
-no more, some beyond that are for people, and where there are more still, the one goes that has been idle for
-the longest: whoever sends a request at once is never that one.
+An agent that opens connections and sends nothing, or half a request, would use up the process's
+descriptors. Nobody could then set a mode, and the policy could not be read again. So agents have a limit,
+and people some connections beyond it. If even those are taken, the connection that has been idle for the
+longest is closed. A client that sends its request at once never loses its connection so.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ except ImportError:  # pragma: no cover -- Windows has no such limit
     resource = None  # type: ignore[assignment]
 
 FULL = "modegate.full"
-"""In the scope of an agent's request for which there is no room."""
+"""Key in the scope of an agent's request that is over the limit."""
 
 FOR_PEOPLE = 32
 """Connections beyond those of agents: the control API, ACP, probes."""
 
 OWN_FILES = 64
-"""Descriptors for all that is no connection: the log, the policy, sockets, pipes."""
+"""Descriptors for everything else: the log, the policy, listening sockets, pipes."""
 
 MOST = 10_000
-"""Connections of agents, where descriptors would do for more."""
+"""Connections of agents, even if there are descriptors for more."""
 
 HEAD_S = 30.0
-"""What a head may take from its first byte, or from the connection's beginning; real ones take one packet."""
+"""Seconds for a head, from its first byte or from the start of the connection; real ones take one packet."""
 
 SILENT_S = 60.0
-"""How long a body may pause while it is waited for."""
+"""Seconds that a body may pause."""
 
 BODY_S = 900.0
-"""What a body may take in all: 64 MiB at 600 kbit/s."""
+"""Seconds for a whole body: 64 MiB at 600 kbit/s."""
 
 
 class Connection(Protocol):
@@ -43,19 +43,19 @@ class Connection(Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether it keeps nobody from ending it."""
+        """Whether it may be closed without harm."""
         ...
 
     def evict(self) -> None:
-        """End it."""
+        """Close it to make room."""
         ...
 
     def is_overdue(self, now: float) -> bool:
-        """Return whether it keeps waiting for longer than it may."""
+        """Return whether its request takes longer to arrive than it may."""
         ...
 
     def time_out(self) -> None:
-        """Tell it so, and end it."""
+        """Say so to the client, and close it."""
         ...
 
 
@@ -63,13 +63,13 @@ class ConnectionLimits:
     """All connections of a process."""
 
     def __init__(self, agents: int) -> None:
-        """Take so many connections with requests of agents, and some more for people."""
+        """Allow so many connections with requests of agents, and some more for people."""
         self._agents = agents
         self._connections: dict[Connection, None] = {}
         self._busy: set[Connection] = set()
 
     def admit(self, connection: Connection) -> bool:
-        """Take a new connection; False where there is no room at all, and nobody idle to make some."""
+        """Admit a new connection; return False if there is no room and none is idle."""
         if len(self._connections) >= self._agents + FOR_PEOPLE:
             idle = next((one for one in self._connections if one.is_idle), None)
             if idle is None:
@@ -85,31 +85,31 @@ class ConnectionLimits:
         self._busy.discard(connection)
 
     def serve_agent(self, connection: Connection) -> bool:
-        """Take a request of an agent; False where there is no room for it."""
+        """Count an agent's request; return False if there is no room for it."""
         if connection not in self._busy and len(self._busy) >= self._agents:
             return False
         self._busy.add(connection)
         return True
 
     def serves_agent(self, connection: Connection) -> bool:
-        """Return whether a connection is one of those with requests of agents."""
+        """Return whether this connection serves a request of an agent."""
         return connection in self._busy
 
     def served(self, connection: Connection) -> None:
-        """A request has been answered; the connection counts as idle from here on, as the latest."""
+        """Note that a request was answered: the connection is the latest to become idle."""
         self._busy.discard(connection)
         if connection in self._connections:
             del self._connections[connection]
             self._connections[connection] = None
 
     def sweep(self, now: float) -> None:
-        """End the connections that keep waiting for what does not come."""
+        """Close the connections whose request does not arrive."""
         for connection in [one for one in self._connections if one.is_overdue(now)]:
             connection.time_out()
 
 
 def room_for_agents(chosen: int | None = None) -> int:
-    """Raise the limit of descriptors as far as it goes; give how many connections of agents that allows.
+    """Raise the limit of descriptors as far as possible; return how many agents' connections that allows.
 
     Each can need a second descriptor, towards its upstream.
     """
@@ -126,7 +126,7 @@ def room_for_agents(chosen: int | None = None) -> int:
 
 
 def _enough(hard: int, connections: int) -> int:
-    """Return what to ask for: not all there is, as some programs close each descriptor."""
+    """Return the limit to ask for: not the highest, as some programs close every descriptor there may be."""
     wanted = 2 * connections + OWN_FILES + FOR_PEOPLE
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if resource.RLIM_INFINITY in (soft, hard):

@@ -1,24 +1,20 @@
-"""uvicorn's HTTP/1.1 protocol, mended for requests that offer an upgrade beside their body.
+"""uvicorn's HTTP/1.1 protocol, with its faults corrected and limits added.
 
-A WebSocket is taken at one path only; everywhere else the wish for one is a request like any, which
-the app refuses.
+Upgrades. A WebSocket is taken at one path only. At any other path, the request for one goes to the app,
+which refuses it. Other offers are ignored, as RFC 9110, section 7.8 allows: Java's HTTP client offers `h2c`
+in every request. httptools stops at the end of such a head and takes the body for data behind the upgrade,
+so the body would be read as a request of its own. So the parser gets the head once more without the offer,
+and then the body.
 
-Java's HTTP client, for one, offers `h2c` in its requests. A server may ignore that (RFC 9110, section 7.8),
-but httptools stops at the end of such a head and takes the body for what comes after the upgrade: the
-request arrives without its body, and the body is read as a request of its own. So the head is
-given to the parser again without the offer, and the body then follows as ever.
+Trailers are dropped. httptools reports them as header lines, so they would become part of a head that was
+already checked (RFC 9110, section 6.5.1 forbids to merge them).
 
-Trailers are dropped: httptools gives them as header lines, so that what comes behind a body, unseen by
-whoever looked at the head, would become the request's (RFC 9110, section 6.5.1 forbids to merge them).
+Limits. httptools would collect a head, or trailers, without end. A head that is complete but too long is
+refused by the app, in the client's own format. Slow requests and the number of connections are limited too
+(`modegate.server.process.connection_limits`).
 
-What is not body has a limit, as httptools would collect a head, or trailers, without end. A head that is
-whole by then is the app's to refuse, in the format of whoever sent it.
-
-A request that does not arrive, or not to its end, is waited for only so long, and there are only so many
-connections (`modegate.server.process.connection_limits`).
-
-At a shutdown uvicorn closes a connection on which nothing has arrived yet, and with it the request that it
-was just opened for. Here that request is still served, as the last of its connection.
+Shutdown. uvicorn closes a connection on which nothing has arrived yet, and loses the request that it was
+just opened for. Here that request is still served, as the last of its connection.
 """
 
 from __future__ import annotations
@@ -55,22 +51,22 @@ class Http11Protocol(HttpToolsProtocol):
     """One connection."""
 
     connection_limits: ConnectionLimits
-    """Which connections there are; set by the server, in a class of its own."""
+    """Set by the server, in a subclass."""
 
     _awaited: float | None = None
-    """Since when the rest of a request is waited for, in seconds of the loop; None: for none."""
+    """The loop's time at which the request under way began to arrive; None if none is awaited."""
 
     _heard = 0.0
     """When its last bytes came."""
 
     _deaf = False
-    """What comes after an upgrade that is refused is for nobody."""
+    """Whatever else arrives is dropped: the connection is being closed."""
 
     _ending = False
     """The next request is the last."""
 
     _in_head = True
-    """Whether lines that come are the head's, and no trailers."""
+    """Whether header lines belong to the head; behind the body they are trailers."""
 
     _bare = 0
     """Bytes that came since the last piece of a body, or since the last request."""
@@ -96,18 +92,18 @@ class Http11Protocol(HttpToolsProtocol):
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End."""
+        """Forget the connection."""
         self.connection_limits.forget(self)
         super().connection_lost(exc)
 
     def handle_websocket_upgrade(self) -> None:
-        """Hand over; ACP counts its connections by itself."""
+        """Hand the connection over; ACP counts its own."""
         self.connection_limits.forget(self)
         super().handle_websocket_upgrade()
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is being served, or one that is no agent's and whose answer nobody reads."""
+        """Whether it serves no request, or only one that is not an agent's and whose answer nobody reads."""
         if self.cycle is None:
             return True
         if self.cycle.response_complete and not self.pipeline:
@@ -115,7 +111,7 @@ class Http11Protocol(HttpToolsProtocol):
         return self.flow.write_paused and not self.connection_limits.serves_agent(self)
 
     def evict(self) -> None:
-        """End, as others need the room."""
+        """Close the connection to make room for others."""
         self._deaf = True
         self.transport.abort()
 
@@ -125,15 +121,15 @@ class Http11Protocol(HttpToolsProtocol):
             return False
         if self._in_head:
             if not self.is_idle:
-                self._awaited = now  # what follows a request that is being answered has time
+                self._awaited = now  # behind a request that is being answered, the next has time
             return now - self._awaited > HEAD_S
         if self.flow.read_paused:
-            self._heard = now  # it is we who do not read
+            self._heard = now  # the client is not slow: reading is paused here
             return False
         return now - self._heard > SILENT_S or now - self._awaited > BODY_S
 
     def time_out(self) -> None:
-        """End, and say why if nothing else was said."""
+        """Close the connection, with a 408 if no answer has begun."""
         self._deaf = True
         if self._bare and not self._is_answering() and not self.transport.is_closing():
             self.transport.write(_TIMED_OUT)
@@ -172,13 +168,13 @@ class Http11Protocol(HttpToolsProtocol):
         super().on_body(body)
 
     def _feed(self, data: bytes) -> bytes:
-        """Parse, and give what is to be parsed next."""
+        """Parse, and return what is to be parsed next."""
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
             if self._is_ignorable():
                 head = self._head_without_offer()
-                # A parser that has seen `Connection: close` would take nothing more.
+                # A parser that has seen `Connection: close` would accept nothing more.
                 self.parser = httptools.HttpRequestParser(self)
                 self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
                 return head + data[upgrade.args[0] :]
@@ -211,7 +207,7 @@ class Http11Protocol(HttpToolsProtocol):
                 self._begin_request(last=True)
 
     def _begin_request(self, *, last: bool) -> None:
-        # It is taken further in a task, so that what is added to its scope now is there in time.
+        # The app runs in a task, so it will see what is added to the scope here.
         super().on_headers_complete()
         full = not is_own(self.scope["path"]) and not self.connection_limits.serve_agent(self)
         if full:
@@ -221,7 +217,7 @@ class Http11Protocol(HttpToolsProtocol):
             self.cycle.keep_alive = False
 
     def on_response_complete(self) -> None:
-        """Be idle, unless another request waits."""
+        """Count the connection as idle, unless another request waits."""
         if not self.pipeline:
             self.connection_limits.served(self)
         super().on_response_complete()

@@ -1,4 +1,4 @@
-"""From settings to a process that serves: what it listens on, what it tells the operator, its end."""
+"""From settings to a process that serves: its addresses, its start message, its end."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Addresses:
 
     @property
     def control_port(self) -> int | None:
-        """Where people are served, if not at the same."""
+        """Where people are served, if at a port of their own."""
         return None if self.control is None else int(self.control.getsockname()[1])
 
     def told(self, settings: Settings) -> Settings:
@@ -119,7 +119,7 @@ def run(settings: Settings, *, acp: Extend | None = None) -> None:
         if settings.workers == 1:
             work(settings, addresses, acp)
             return
-        # What is wrong with the settings is said once and not by every worker.
+        # What is wrong with the settings is reported once, and not by every worker.
         drain = check_start(settings)
         arguments = (settings, addresses, acp)
         supervise(work, arguments, settings.workers, drain=drain, on_end=addresses.close)

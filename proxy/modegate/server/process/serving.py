@@ -1,8 +1,7 @@
-"""Runs the app: binds, tells the operator where things are, watches over the tasks beside the server.
+"""Runs the app on uvicorn: sockets, signals, shutdown, and the tasks beside the server.
 
-Whatever stops the process from starting is a `StartFailed` with lines for people; whatever ends one of the
-tasks ends the process with a non-zero exit, since a proxy that lost its policy watcher or its recorder
-only looks alive.
+If a task ends, so does the process, with a non-zero exit: a proxy that lost its policy watcher or its
+recorder only looks alive.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ logger = logging.getLogger(__name__)
 BACKLOG = 2048
 
 IDLE_CONNECTION_S = 75
-"""Longer than common clients keep an idle connection (openai 5 s, Node 4 to 60 s), so that they close first
-and no request meets a connection that is just being closed."""
+"""Seconds that an idle connection is kept: longer than common clients keep one (openai 5 s, Node 4 to 60
+s). So the client closes first, and no request meets a connection that is being closed."""
 
 MAX_FRAME = 4 * 1024 * 1024
 """Bytes of a WebSocket message."""
 
 CLEANUP_S = 5.0
-"""What is left of requests that were cut off at the end of the drain."""
+"""Seconds for requests that were cut off at the end of the drain to clean up."""
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # malloc.h of glibc
 
@@ -81,7 +80,7 @@ def tune_malloc() -> None:
 
 
 def calm_collector() -> None:
-    """Keep the cyclic collector from looking through everything in the middle of the work.
+    """Keep the cyclic collector from scanning all objects in the middle of the work.
 
     That holds the whole process up for as long as it takes, some 100 ms where a million objects live, and
     finds next to nothing, as steps leave no cycles. `Server` has it look once a minute instead.
@@ -107,14 +106,14 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 def on_hangup(call: Callable[[], object]) -> dict[int, Any]:
-    """Call this at each SIGHUP, where there is one, instead of ending; give what was done before."""
+    """Call this at each SIGHUP instead of ending; return the handler that was set before."""
     if not hasattr(signal, "SIGHUP") or threading.current_thread() is not threading.main_thread():
         return {}
     return {signal.SIGHUP: signal.signal(signal.SIGHUP, lambda *_: call())}
 
 
 class Server(uvicorn.Server):
-    """uvicorn, but a signal only begins the end: the caller cleans up afterwards and picks the exit code."""
+    """uvicorn, but a signal only begins the shutdown: the caller cleans up and chooses the exit code."""
 
     def __init__(
         self,
@@ -184,7 +183,7 @@ class Server(uvicorn.Server):
             await self._on_start()
 
     async def on_tick(self, counter: int) -> bool:
-        """Look, once a second, who is waited for in vain, and once a minute for cycles."""
+        """Close overdue connections once a second, and collect cycles once a minute."""
         if counter % COLLECT_EVERY == COLLECT_EVERY - 1:
             gc.collect()
         if counter % 10 == 0:
@@ -206,7 +205,7 @@ class Server(uvicorn.Server):
 
 
 async def _take_queued(sockets: Sequence[socket.socket]) -> None:
-    """Let the loop take the connections that the kernel has accepted: closing would reset them."""
+    """Let the loop accept the connections that wait in the kernel: closing the sockets would reset them."""
     with selectors.DefaultSelector() as selector:
         for one in sockets:
             selector.register(one, selectors.EVENT_READ)
@@ -214,7 +213,7 @@ async def _take_queued(sockets: Sequence[socket.socket]) -> None:
         for _ in range(BACKLOG):
             before, empty = empty, not selector.select(0)
             if before and empty:
-                # Whatever was taken has become a connection, and nothing has come in the meantime.
+                # Nothing waited twice in a row, so whatever was accepted has become a connection.
                 return
             await asyncio.sleep(0)
 

@@ -1,6 +1,6 @@
 """Sockets that a parent process has opened already, as systemd does (sd_listen_fds(3)).
 
-They stay open while this process is restarted, so that who connects meanwhile waits and is not refused.
+They stay open while this process is restarted, so a client that connects meanwhile waits and is not refused.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _NAMES = ("agents", "control")
 def inherited_sockets(environ: MutableMapping[str, str], pid: int) -> list[socket.socket]:
     """Return the sockets meant for this process: that for agents, then that for people, if there are two.
 
-    They are told apart by their names (`FileDescriptorName=` of a socket unit) where both have theirs, else
-    by their order. The variables are removed, since they are not for processes that are started from here.
+    If both have a name (`FileDescriptorName=` of a socket unit), the names tell them apart, else their
+    order. The variables are removed, since they are not meant for child processes.
 
     Raises:
-        StartFailed: what was handed over are no listening TCP sockets, or more than two.
+        StartFailed: they are no listening TCP sockets, or more than two.
     """
     found = {name: environ.pop(name, "") for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")}
     environ.pop("LISTEN_PIDFDID", None)

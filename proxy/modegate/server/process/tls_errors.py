@@ -1,4 +1,4 @@
-"""What a failed TLS handshake with the proxy means, in words for whoever typed its URL."""
+"""What a failed TLS handshake with the proxy means, explained to the person who typed its URL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several processes on the same sockets: started, watched, started again if they die, and ended together.
+"""Several processes on the same sockets: started, watched, restarted if they die, and ended together.
 
 Each is a whole proxy; what they must agree on is in the event log. Their metrics are added up by
 prometheus_client's multiprocess mode, in files of a folder that lives as long as they do.
@@ -26,15 +26,15 @@ from modegate.server.logs import say
 from modegate.server.process.serving import on_hangup
 
 WORKER = "MODEGATE_WORKER"
-"""The number of a worker, from 1, in its environment; set here and by nobody else."""
+"""Environment variable with a worker's number, from 1; set here alone."""
 
 METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 
 YOUNG_S = 5.0
-"""A worker that fails before it is that old could not start, and its like could not either."""
+"""A worker that fails before this age could not start, so another could not either."""
 
 SLACK_S = 10.0
-"""What a worker gets to end in, beyond the drain, before it is killed."""
+"""Seconds beyond the drain after which a worker is killed."""
 
 logger = logging.getLogger(__name__)
 
@@ -165,7 +165,7 @@ class _Workers:
 
 @contextmanager
 def _hangups_blocked() -> Iterator[None]:
-    """Let what is started here inherit that SIGHUP waits, until it has said what it does about it."""
+    """Start children with SIGHUP blocked, until they have set a handler for it."""
     if not hasattr(signal, "SIGHUP"):
         yield
         return
@@ -177,7 +177,7 @@ def _hangups_blocked() -> Iterator[None]:
 
 
 def _run(work: Callable[..., None], arguments: tuple[Any, ...]) -> None:
-    """Be a worker; why it could not start is for the operator to read."""
+    """Be a worker; print why it could not start."""
     if hasattr(os, "setpgid"):
         # ^C at a terminal goes to a whole group: the first process tells it, and twice would cut off.
         os.setpgid(0, 0)

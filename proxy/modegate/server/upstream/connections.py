@@ -1,6 +1,6 @@
 """Connections to an upstream: how they are made and kept, and which of them can be used again.
 
-Here stand the two faults of aiohttp that are worked around (both seen in 3.14.5).
+Two faults of aiohttp are worked around here, both seen in 3.14.5.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def connector(wiring: Wiring) -> aiohttp.BaseConnector:
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Hands out no kept connection that has ended, or on which something came that nobody asked for.
+    """Reuses no connection that has ended, or on which unrequested bytes have arrived.
 
-    aiohttp goes by what its loop has seen by then, and would take an answer that came unasked for the
-    answer to the next request, which may be another session's (seen in 3.14.5).
+    aiohttp looks only at what its loop has read by then. It would take an unrequested answer for the answer
+    to the next request, which may be another session's.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -79,8 +79,10 @@ def _readable(protocol: ResponseHandler) -> bool:
 
 @contextmanager
 def ends_with_its_connection(response: aiohttp.ClientResponse) -> Iterator[None]:
-    """Fail a body whose connection is gone: after chunk framing that it cannot read, aiohttp closes
-    the connection but leaves the body's reader waiting for ever (seen in 3.14.5)."""
+    """Fail a body whose connection is gone.
+
+    After invalid chunk framing, aiohttp closes the connection but leaves the body's reader waiting forever.
+    """
     content = response.content
     connection = response.connection
 
@@ -95,7 +97,7 @@ def ends_with_its_connection(response: aiohttp.ClientResponse) -> Iterator[None]
     if closed is None:
         lost()
     else:
-        # One that nobody looks at would be complained about in the log.
+        # asyncio logs an exception that nobody retrieves.
         closed.remove_done_callback(_look_at)
         closed.add_done_callback(_look_at)
         closed.add_done_callback(lost)

@@ -1,6 +1,6 @@
 """What a client is told when its upstream failed.
 
-Never in aiohttp's own words: those may quote the URL with its query, headers, or the answer.
+aiohttp's own messages are never passed on: they may quote the URL with its query, headers, or the answer.
 """
 
 from __future__ import annotations

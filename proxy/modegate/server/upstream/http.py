@@ -1,7 +1,7 @@
 """The upstream over HTTP: one aiohttp session, bytes in and out untouched.
 
-What aiohttp would do by itself is switched off: decompression, redirects, cookies, headers of its own,
-re-encoding of the URL, `.netrc`. What is left to it are connections, TLS, framing, and proxies.
+Everything that aiohttp would change is switched off: decompression, redirects, cookies, headers of its own,
+re-encoding of the URL, `.netrc`. It is left with connections, TLS, framing, and proxies.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from modegate.server.upstream.proxies import proxy_url
 HEADER_LIMIT: Final = 64 * 1024
 """Bytes of one header line: some providers put whole policies there; aiohttp's own limit is 8 KiB."""
 SLICE: Final = 256 * 1024
-"""Bytes of a large body written at a time, so that one big request does not stall the others."""
+"""Bytes of a large body that are written at a time, so that it does not stall other requests."""
 
 _CODINGS = frozenset({"chunked", "identity"})
-"""Transfer codings that are taken off on the way; any other would be lost with its header line."""
+"""Transfer codings that are undone on the way; any other would be lost with its header."""
 
 _AUTO_HEADERS = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
@@ -65,10 +65,10 @@ class HttpUpstream:
         self._session: aiohttp.ClientSession | None = None
 
     async def send(self, request: UpstreamRequest) -> HttpAnswer:
-        """Send a request and give its answer once the head is there.
+        """Send a request and return its answer once the head is there.
 
-        A request that no connection could be made for is tried once more. What was sent, if only in part,
-        is never sent twice: it may have reached the model, whose work would be paid twice.
+        If no connection could be made, it is tried once more. A request that was sent, if only in part, is
+        never sent twice: it may have reached the model, whose work would be paid twice.
 
         Raises:
             BadRequest: the target is no path, or a header is not UTF-8.
@@ -88,7 +88,6 @@ class HttpUpstream:
             return await self._once(request, url, head, last=True)
 
     async def close(self) -> None:
-        """Let go of all connections."""
         if self._session is not None:
             await self._session.close()
 
@@ -133,7 +132,7 @@ class HttpUpstream:
                 max_line_size=HEADER_LIMIT,
                 max_field_size=HEADER_LIMIT,
             )
-            # It would send again what it takes for harmless, a DELETE too; the client knows better.
+            # It would resend requests that it takes for idempotent, DELETE too; only the client can know.
             self._session._retry_connection = False
         return self._session
 
@@ -149,12 +148,7 @@ class HttpAnswer:
         self._response = response
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield the body as it comes: each chunk is all that had come by then.
-
-        Raises:
-            UpstreamFailed: it broke off.
-            UpstreamTimeout: nothing came for too long.
-        """
+        """Yield the body as it comes: each chunk is all that had come by then."""
         try:
             with ends_with_its_connection(self._response):
                 async for chunk in self._response.content.iter_any():
@@ -164,12 +158,11 @@ class HttpAnswer:
             raise failure(self._base, error) from error
 
     async def close(self) -> None:
-        """Close the connection at once unless the body was read to its end."""
         self._response.close()
 
 
 def _flaw(response: aiohttp.ClientResponse) -> str:
-    """Say what makes an answer unusable that aiohttp takes: it cannot be passed on as what it is."""
+    """Return why an answer that aiohttp accepts cannot be passed on; empty if it can."""
     if response.status < 200:
         return "it switches to another protocol"
     if response.status > 599:
@@ -205,7 +198,7 @@ def _head(request: UpstreamRequest) -> list[tuple[str, str]]:
     try:
         return [(name.decode(), value.decode()) for name, value in lines]
     except UnicodeDecodeError as error:
-        # aiohttp writes headers as UTF-8, so that other bytes could only go out changed.
+        # aiohttp writes headers as UTF-8, so other bytes would be changed.
         raise BadRequest("a header of the request is not UTF-8") from error
 
 

@@ -1,4 +1,4 @@
-"""Which hosts are this machine: what goes there never goes through a proxy that the environment names."""
+"""Which hosts are this machine: a proxy that the environment names is never used for them."""
 
 from __future__ import annotations
 

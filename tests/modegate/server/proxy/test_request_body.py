@@ -91,3 +91,21 @@ async def test_a_body_is_read_once(tmp_path: Path, coded: bool) -> None:
         "members found": 1,
         **({"decoded": 1} if coded else {}),
     }
+
+
+async def test_a_body_that_cannot_be_decoded_is_tried_once(tmp_path: Path) -> None:
+    """The session and the route go by it as it came, and the mode refuses it."""
+    async with (
+        RawUpstream(whole(b"{}")) as up,
+        running(tmp_path, up.base_url, policies=policies_file(tmp_path, POLICIES)) as proxy,
+        client() as http,
+    ):
+        with counted() as found:
+            got = await http.post(
+                f"{proxy.url}/v1/chat/completions",
+                content=BODY,
+                headers={"content-type": "application/json", "content-encoding": "gzip"},
+            )
+        assert (got.status_code, up.requests) == (400, [])
+        assert "cannot be decoded" in got.text
+    assert found == {"decoded": 1, "weighed": 1, "values counted": 1, "members found": 1}
