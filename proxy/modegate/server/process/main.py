@@ -60,7 +60,7 @@ class Addresses:
         """Where people are served, if at a port of their own."""
         return None if self.control is None else int(self.control.getsockname()[1])
 
-    def told(self, settings: Settings) -> Settings:
+    def applied_to(self, settings: Settings) -> Settings:
         """Return the settings with the addresses of sockets that a parent has chosen."""
         if not self.inherited:
             return settings
@@ -115,7 +115,7 @@ def run(settings: Settings, *, acp: Extend | None = None) -> None:
     logs.configure(settings.log_level, settings.log_format)
     on_hangup(lambda: None)  # until there is a policy to be read again
     with listening(settings) as addresses:
-        settings = addresses.told(settings)
+        settings = addresses.applied_to(settings)
         if settings.workers == 1:
             work(settings, addresses, acp)
             return

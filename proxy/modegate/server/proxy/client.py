@@ -142,7 +142,7 @@ class ClientAnswer:
         """Send a piece of it."""
         self.began = True
         if message["type"] == "http.response.start":
-            self._log.told(message["status"])
+            self._log.head_sent(message["status"])
             self._events = is_plain_stream(message["headers"])
         elif message.get("body"):
             self._last = (

@@ -1,4 +1,4 @@
-"""The body of a request as its step needs it: passed on as it comes, or read whole, once for all."""
+"""The body of a request as its step needs it: passed on as it comes, or read whole and only once."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class BodyReader:
         return decoded
 
     def check_decoded(self, *, gated: bool) -> None:
-        """Refuse what could not be decoded; what is only malformed may pass where no mode is in force.
+        """Refuse what could not be decoded. Without a mode, a body that is only malformed may pass.
 
         Raises:
             BadRequest: it is not what its content-encoding says.

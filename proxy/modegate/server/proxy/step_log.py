@@ -53,16 +53,16 @@ class StepLog:
         self._began = self.clock.monotonic()
 
     def sent(self) -> None:
-        """A request goes upstream."""
+        """Note that a request goes upstream."""
         self.hops += 1
 
     def answered(self) -> None:
-        """The head of an upstream's answer is here."""
+        """Note that the head of an upstream's answer has come."""
         self._has_answer = True
 
     @contextmanager
     def elsewhere(self) -> Iterator[None]:
-        """Wait for others meanwhile: the upstream, the client's body, or a person."""
+        """Count this time as others': the upstream, the client's body, or a person is waited for."""
         if self._first or self._left:
             yield
             return
@@ -77,20 +77,20 @@ class StepLog:
             self._elsewhere += self.clock.monotonic() - self._left
             self._left = 0.0
 
-    def told(self, status: int) -> None:
-        """The head of the client's answer goes."""
+    def head_sent(self, status: int) -> None:
+        """Note that the head of the client's answer goes out."""
         self.status = status
         if not self._first:
             self._back()
             self._first = self.clock.monotonic()
 
     def judged(self, event: CallJudged, *, declared: bool) -> None:
-        """A call has its verdict; `declared`: it is one of a tool that the agent has."""
+        """Count a verdict; `declared` says whether the agent has declared the tool."""
         self.verdicts[event.verdict] += 1
         self.metrics.judged(event.mode, event.tool, event.verdict, declared=declared)
 
     def holding(self, *, now: bool) -> None:
-        """Some call is held back, or none any more."""
+        """Note whether a call is held back now."""
         if now and not self._holding_since:
             self._holding_since = self.clock.monotonic()
         elif not now and self._holding_since:

@@ -60,7 +60,7 @@ def test_a_step_in_a_mode(records: list[logging.LogRecord]) -> None:
     report = StepLog(StepId("st"), Clock(), metrics, session="s", mode="plan", how=GATED)
     report.sent()
     report.answered()
-    report.told(200)
+    report.head_sent(200)
     report.holding(now=True)
     report.holding(now=True)
     report.judged(judged("answer"), declared=True)
@@ -117,13 +117,13 @@ def test_o8_what_others_take_is_not_what_modegate_adds(streamed: bool) -> None:
     report.answered()
     clock.at += 2
     if streamed:
-        report.told(200)
+        report.head_sent(200)
     others(600)  # a person
     report.sent()
     others(30)
     report.answered()
     clock.at += 4
-    report.told(200)
+    report.head_sent(200)
     report.over("answered")
     added = 3.0 if streamed else 7.0
     assert f"modegate_added_seconds_sum {added}" in metrics.page()[0].decode()
@@ -138,7 +138,7 @@ def test_o8_a_first_byte_in_the_midst_of_waiting_ends_what_is_counted() -> None:
     with report.elsewhere():
         with report.elsewhere():
             clock.at += 5
-        report.told(200)
+        report.head_sent(200)
         clock.at += 5
     report.over("answered")
     assert "modegate_added_seconds_sum 1.0" in metrics.page()[0].decode()
