@@ -179,7 +179,7 @@ def _jobs(steps: StepServices) -> tuple[Job, ...]:
 def _observe(
     metrics: Metrics, policies: Policies, batch_writer: BatchWriter, memory: Memory
 ) -> None:
-    policies.on_failure.append(lambda _: metrics.reload_failures.inc())
+    policies.on_failure.append(lambda _: metrics.policy_reload_failures.inc())
     metrics.watch(
         Watched(
             lost=lambda: batch_writer.lost,

@@ -47,78 +47,37 @@ class Watched:
     held: Callable[[], int]
 
 
-COUNTERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "steps": (
-        "modegate_steps",
-        "Steps (model requests of agents) by how they ended.",
-        ("outcome",),
-    ),
-    "hops": (
-        "modegate_hops",
-        "Upstream requests made for steps; more than steps where calls were refused.",
-        (),
-    ),
-    "resent": (
-        "modegate_resent_requests",
+COUNTERS: dict[str, tuple[str, ...]] = {
+    "steps": ("Steps (model requests of agents) by how they ended.", "outcome"),
+    "hops": ("Upstream requests made for steps; more than steps where calls were refused.",),
+    "resent_requests": (
         "Requests that an upstream refused and that were sent again in another form.",
-        (),
     ),
-    "upstream_cut": (
-        "modegate_upstream_cut_answers",
-        "Answers that the upstream did not end.",
-        (),
-    ),
+    "upstream_cut_answers": ("Answers that the upstream did not end.",),
     "verdicts": (
-        "modegate_verdicts",
         "Calls judged, by the mode in force, the tool and the verdict.",
-        ("mode", "tool", "verdict"),
+        *("mode", "tool", "verdict"),
     ),
-    "unparsable": (
-        "modegate_unparsable",
-        "What could not be read in a mode: `request`, `frame` or `answer`.",
-        ("what",),
-    ),
-    "ungated": (
-        "modegate_ungated_steps",
+    "unparsable": ("What could not be read in a mode: `request`, `frame` or `answer`.", "what"),
+    "ungated_steps": (
         "Steps that no gate read: in `default` mode, or in a mode without declaring tools (`no_tools`).",
-        ("why",),
+        "why",
     ),
-    "tightened": (
-        "modegate_tightened_answers",
+    "tightened_answers": (
         "Answers that passed raw when a person set a mode: `read` from there on, or `cut` off.",
-        ("how",),
+        "how",
     ),
-    "approvals": (
-        "modegate_approvals",
-        "Questions to a person that a step waited for, by what came of them.",
-        ("outcome",),
-    ),
-    "reload_failures": (
-        "modegate_policy_reload_failures",
-        "New contents of the policies file that were not put in force.",
-        (),
-    ),
+    "approvals": ("Questions to a person that a step waited for, by what came of them.", "outcome"),
+    "policy_reload_failures": ("New contents of the policies file that were not put in force.",),
 }
-"""By attribute of `Metrics`: the name on the page, what it counts, and its labels."""
+"""By attribute of `Metrics`: what it counts, and its labels. On the page, `modegate_` stands in front."""
 
-DURATIONS: dict[str, tuple[str, str, tuple[float, ...]]] = {
-    "added": (
-        "modegate_added_seconds",
-        "What modegate itself took of the time to a step's first byte.",
-        FAST,
-    ),
-    "hold": (
-        "modegate_hold_seconds",
-        "How long calls were held back until their verdict.",
-        SLOW,
-    ),
-    "append": (
-        "modegate_append_seconds",
-        "How long an append took until it was durable.",
-        FAST,
-    ),
+DURATIONS: dict[str, tuple[str, tuple[float, ...]]] = {
+    "added_seconds": ("What modegate itself took of the time to a step's first byte.", FAST),
+    "hold_seconds": ("How long calls were held back until their verdict.", SLOW),
+    "append_seconds": ("How long an append took until it was durable.", FAST),
 }
-"""By attribute of `Metrics`: the name on the page, what it measures, and its buckets."""
+"""The same: what it measures, and its buckets."""
 
 
 class Metrics:
@@ -126,17 +85,17 @@ class Metrics:
 
     steps: Counter
     hops: Counter
-    resent: Counter
-    upstream_cut: Counter
+    resent_requests: Counter
+    upstream_cut_answers: Counter
     verdicts: Counter
     unparsable: Counter
-    ungated: Counter
-    tightened: Counter
+    ungated_steps: Counter
+    tightened_answers: Counter
     approvals: Counter
-    reload_failures: Counter
-    added: Histogram
-    hold: Histogram
-    append: Histogram
+    policy_reload_failures: Counter
+    added_seconds: Histogram
+    hold_seconds: Histogram
+    append_seconds: Histogram
 
     def __init__(self, *, workers: bool = False) -> None:
         """Make all counters; with `workers`, the page adds up those of every worker.
@@ -155,10 +114,11 @@ class Metrics:
             registry = None
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
-        for attribute, (name, text, labels) in COUNTERS.items():
-            setattr(self, attribute, Counter(name, text, labels, registry=registry))
-        for attribute, (name, text, buckets) in DURATIONS.items():
-            setattr(self, attribute, Histogram(name, text, buckets=buckets, registry=registry))
+        for name, (text, *labels) in COUNTERS.items():
+            setattr(self, name, Counter(f"modegate_{name}", text, labels, registry=registry))
+        for name, (text, buckets) in DURATIONS.items():
+            found = Histogram(f"modegate_{name}", text, buckets=buckets, registry=registry)
+            setattr(self, name, found)
 
     def judged(self, mode: str, tool: str, verdict: str, *, declared: bool = True) -> None:
         """Count a call. Undeclared names share one label, and so do declared ones beyond `MAX_TOOLS`."""

@@ -111,12 +111,10 @@ class Http11Protocol(HttpToolsProtocol):
         return self.flow.write_paused and not self.connection_limits.serves_agent(self)
 
     def evict(self) -> None:
-        """Close the connection to make room for others."""
         self._deaf = True
         self.transport.abort()
 
     def is_overdue(self, now: float) -> bool:
-        """Return whether a request takes longer to arrive than it may."""
         if self._awaited is None:
             return False
         if self._in_head:

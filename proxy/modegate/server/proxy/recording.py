@@ -81,7 +81,7 @@ class Recording:
             if isinstance(event, CallJudged):
                 self.report.judged(event, declared=self.knows(event.tool))
         if effect.durable:
-            with self.services.metrics.append.time():
+            with self.services.metrics.append_seconds.time():
                 await self.services.folds.append(self.key, entries)
         else:
             self.services.batch_writer.record(self.key, entries)
@@ -121,15 +121,15 @@ def _count(metrics: Metrics, what: Counted) -> None:
         case Counted.UNREADABLE:
             metrics.unparsable.labels("answer").inc()
         case Counted.NO_TOOLS:
-            metrics.ungated.labels("no_tools").inc()
+            metrics.ungated_steps.labels("no_tools").inc()
         case Counted.READ_ON:
-            metrics.tightened.labels("read").inc()
+            metrics.tightened_answers.labels("read").inc()
         case Counted.CUT_OFF:
-            metrics.tightened.labels("cut").inc()
+            metrics.tightened_answers.labels("cut").inc()
         case Counted.UPSTREAM_CUT:
-            metrics.upstream_cut.inc()
+            metrics.upstream_cut_answers.inc()
         case Counted.RESENT:
-            metrics.resent.inc()
+            metrics.resent_requests.inc()
         case _:
             assert_never(what)
 

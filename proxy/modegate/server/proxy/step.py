@@ -198,7 +198,7 @@ class Step:
         )
         self._log.how = PASSED
         if route.endpoint.gated:
-            self._services.metrics.ungated.labels("default").inc()
+            self._services.metrics.ungated_steps.labels("default").inc()
 
         async def overtake(under_way: UnderWayAnswer, now: ModesInForce) -> str:
             self._log.mode, self._log.how = now.label, GATED
@@ -215,7 +215,7 @@ class Step:
         """End an answer that the gate cannot read, as a person has set a mode."""
         if not begun:
             raise Tightened(f"a person has set mode {now.label!r} while this request was under way")
-        self._services.metrics.tightened.labels("cut").inc()
+        self._services.metrics.tightened_answers.labels("cut").inc()
         return Tightened.code
 
     def _stored(self, endpoint: Endpoint, in_force: ModesInForce) -> StoredRequest | None:

@@ -97,7 +97,7 @@ class StepLog:
             passed = self.clock.monotonic() - self._holding_since
             self._holding_since = 0.0
             self.held += passed
-            self.metrics.hold.observe(passed)
+            self.metrics.hold_seconds.observe(passed)
 
     def over(self, outcome: str) -> None:
         """Write the line and count the step."""
@@ -106,7 +106,7 @@ class StepLog:
         self.metrics.steps.labels(outcome).inc()
         added = self._added()
         if added is not None:
-            self.metrics.added.observe(added)
+            self.metrics.added_seconds.observe(added)
         if logger.isEnabledFor(logging.INFO):
             fields = self._fields(added)
             logger.info("%s", _console(fields), extra={"fields": fields})
