@@ -160,11 +160,11 @@ class _Seen:
         return cls(head.endpoint.session, lines, body)
 
 
-def _find(seen: _Seen, places: Sequence[Source]) -> _Found | None:
+def _find(seen: _Seen, sources: Sequence[Source]) -> _Found | None:
     """Return the first id in the order of the sources; None also if the body would have come first."""
     first: _Found | None = None
     disagree: list[str] = []
-    for source in places:
+    for source in sources:
         if source.kind == "body" and seen.body is None:
             if first is None:
                 return None

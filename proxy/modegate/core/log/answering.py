@@ -61,7 +61,7 @@ def answer(
 def delivered(
     approvals: Mapping[str, Approval], approval_id: str, via: str, client: str = ""
 ) -> list[Event]:
-    """Return what showing a question to a person appends: once a client, and only while its step waits.
+    """Return what a client appends that shows a question: once, and only while a step waits.
 
     Raises:
         NotOpen: there is no such question.
@@ -77,10 +77,10 @@ def delivered(
 def left(
     approvals: Mapping[str, Approval], approval_id: str, client: str, *, reject: bool
 ) -> list[Event]:
-    """Return what it appends that a client shows a question no longer.
+    """Return what a client appends that no longer shows a question.
 
-    With `reject` its person has dismissed it: an abstention while another client shows it, else a no. Where
-    no step waits, it stays open for whoever comes later.
+    With `reject`, its person has dismissed the question. That is an abstention while another client shows
+    it, else a no. If no step waits, the question stays open for whoever comes later.
     """
     approval = approvals.get(approval_id)
     if approval is None or not approval.asking:

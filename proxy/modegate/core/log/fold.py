@@ -14,16 +14,7 @@ import msgspec
 
 from modegate.core.ids import DEFAULT_MODE, Lane, ModeId, Seq, StepId, ToolName
 from modegate.core.log import approvals
-from modegate.core.log.approval_events import (
-    ApprovalAnswered,
-    ApprovalAsked,
-    ApprovalClosed,
-    ApprovalDelivered,
-    ApprovalDetached,
-    ApprovalDropped,
-    ApprovalJoined,
-    ClientLeft,
-)
+from modegate.core.log.approval_events import APPROVAL_TYPES, ApprovalAsked, ApprovalClosed
 from modegate.core.log.events import (
     AnswerMapped,
     CallJudged,
@@ -111,7 +102,7 @@ def _mode_set(state: State, record: Record, event: ModeSet) -> State:
     # A question is about the mode that it was asked in: a change closes all that are open.
     closing = [one.asked.id for one in state.approvals.values() if one.status.open]
     for name in closing:
-        state = _settle(state, record, ApprovalClosed(name, "superseded"))
+        state = _approval(state, record, ApprovalClosed(name, "superseded"))
     # Nor is an answer from before the change heard by a step that comes back after it.
     heard = {name: replace(one, until=0) for name, one in state.approvals.items()}
     state = replace(state, approvals=approvals.remember(heard))
@@ -174,7 +165,7 @@ def _asked(state: State, record: Record, event: ApprovalAsked) -> State:
     return replace(state, approvals=approvals.remember({**state.approvals, event.id: asked}))
 
 
-def _settle(state: State, record: Record, event: Event) -> State:
+def _approval(state: State, record: Record, event: Event) -> State:
     name = getattr(event, "id", "")
     known = state.approvals.get(name)
     if known is None:
@@ -221,14 +212,8 @@ TRANSITIONS: dict[type[Any], Callable[[State, Record, Any], State]] = {
     CallJudged: _judged,
     TurnWithheld: _withheld,
     AnswerMapped: _mapped,
+    **dict.fromkeys(APPROVAL_TYPES.values(), _approval),
     ApprovalAsked: _asked,
-    ApprovalDelivered: _settle,
-    ClientLeft: _settle,
-    ApprovalDetached: _settle,
-    ApprovalJoined: _settle,
-    ApprovalDropped: _settle,
-    ApprovalAnswered: _settle,
-    ApprovalClosed: _settle,
     NoticeGiven: _notice,
     HistoryRefused: _refused,
     Unknown: _unknown,

@@ -17,7 +17,7 @@ from modegate.core.log.events import Event
 
 
 def replaced(approvals: Mapping[str, Approval], asked: ApprovalAsked) -> list[Event]:
-    """Close what a new question takes the place of: open exit questions of its lane."""
+    """Close what a new exit question replaces: the open exit questions of its lane."""
     return [
         ApprovalClosed(one.asked.id, "superseded")
         for one in approvals.values()
@@ -28,10 +28,11 @@ def replaced(approvals: Mapping[str, Approval], asked: ApprovalAsked) -> list[Ev
 
 
 def joinable(approvals: Mapping[str, Approval], asked: ApprovalAsked, now_ms: int) -> str | None:
-    """Find a question that asks the same for the same lane: a plan for which another step waits, or either
-    kind whose client went away and comes back with the same request, also if it was answered meanwhile.
+    """Find a question of this lane that asks the same; None if there is none.
 
-    What was answered is no answer to a plan that is submitted again since its user has said more.
+    It is a plan for which another step waits, or a question of either kind whose client went away and comes
+    back with the same request. The latter may have been answered meanwhile. An answered plan that is
+    submitted again after its user has said more is a new question.
     """
     for one in approvals.values():
         if now_ms >= one.ends or not _same(one.asked, asked):
@@ -49,12 +50,15 @@ def _same(one: ApprovalAsked, other: ApprovalAsked) -> bool:
 
 
 def moved_on(approvals: Mapping[str, Approval], lane: str | None, place: str) -> tuple[str, ...]:
-    """Name a lane's open questions that its user may have moved on from: `place` is where the history ends.
+    """Return the open questions of a lane that its user may have moved on from.
 
-    None stands for all lanes, where it is not known which one it is.
+    The same request sent again is no new message and closes nothing. A question that a step waits for is not
+    closed either (`waiting.abandoned`).
 
-    The same request sent again is no new message, so that it closes nothing. Those that a step waits for are
-    not closed, see `abandoned`.
+    Args:
+        approvals: those of the session.
+        lane: None for all lanes, if the request's own is not known.
+        place: where the request's history ends.
     """
     return tuple(
         one.asked.id
@@ -64,12 +68,12 @@ def moved_on(approvals: Mapping[str, Approval], lane: str | None, place: str) ->
 
 
 def away(approval: Approval) -> bool:
-    """Return whether no step waits for it, but one may come back: for the answer, or to hear it."""
+    """Return whether no step waits for the answer now, but one may come back for it."""
     return approval.until > 0 and not approval.waiting
 
 
 def returned(approvals: Mapping[str, Approval], lane: Lane, place: str) -> tuple[str, ...]:
-    """Name the questions that the same request has asked before: `place` is where its history ends."""
+    """Return the questions that the same request has asked before; `place` is where its history ends."""
     return tuple(
         one.asked.id
         for one in approvals.values()
@@ -80,7 +84,7 @@ def returned(approvals: Mapping[str, Approval], lane: Lane, place: str) -> tuple
 def dropped(
     approvals: Mapping[str, Approval], step: StepId, kept: Collection[str], until: int
 ) -> list[ApprovalDropped]:
-    """Return what it appends that a step waits for nothing any more, nor keeps anything."""
+    """Return what a step appends that no longer waits for any question, nor keeps one open."""
     return [
         ApprovalDropped(one.asked.id, step, until)
         for one in approvals.values()
@@ -91,7 +95,7 @@ def dropped(
 def kept(
     approvals: Mapping[str, Approval], step: StepId, ids: Collection[str], now_ms: int, until: int
 ) -> list[ApprovalDropped]:
-    """Return what it appends that a step has come back and may come to these questions again."""
+    """Return what a step appends that has come back, since it may ask these questions again."""
     return [
         ApprovalDropped(one.asked.id, step, until)
         for one in approvals.values()
@@ -100,7 +104,7 @@ def kept(
 
 
 def over(approvals: Mapping[str, Approval], now_ms: int) -> list[ApprovalClosed]:
-    """Close those for which nobody came back in time."""
+    """Close the questions for which no step came back in time."""
     return [
         ApprovalClosed(one.asked.id, "abandoned")
         for one in approvals.values()
@@ -109,6 +113,6 @@ def over(approvals: Mapping[str, Approval], now_ms: int) -> list[ApprovalClosed]
 
 
 def next_over(approvals: Mapping[str, Approval], now_ms: int) -> int | None:
-    """Return when the next one is over for which nobody may come back; None if there is none."""
+    """Return when the next question without a waiting step is over; None if there is none."""
     found = (one.until for one in approvals.values() if away(one) and one.until > now_ms)
     return min(found, default=None)

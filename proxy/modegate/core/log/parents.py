@@ -1,4 +1,4 @@
-"""By which other sessions a session is held, for people: a child follows its parents' modes."""
+"""Which parents hold a session in their modes, as people are told it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from modegate.core.log.fold import State
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A session whose mode holds another one, too."""
+    """A parent whose mode holds the session too."""
 
     session: SessionId
     mode: ModeId
@@ -19,14 +19,14 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a session stands under beside its own mode."""
+    """What holds a session beside its own mode."""
 
     by: tuple[Holder, ...] = ()
-    """The nearest first; none that is in default."""
+    """The nearest first, without those in default."""
     parents: tuple[SessionId, ...] = ()
-    """All that it follows, whatever mode they are in."""
+    """All parents that the session follows, in whatever mode."""
     age: int = 0
-    """Events of the parents so far: of two, the one with more is newer."""
+    """Events of the parents so far: of two values, the one with more is newer."""
 
     def mode(self, own: ModeId) -> ModeId:
         """Return the one mode to show: the session's own, else that of the nearest that holds it."""

@@ -1,8 +1,8 @@
-"""A value of a file with its path and line, read as what the caller wants, complaints collected.
+"""The values of a YAML file, each with its path and line; reading one collects what is wrong with it.
 
-The methods of a `YamlValue` give the value, or note a `Problem` and return None, so that one run finds
-everything that is wrong. Values are read by their spelling and not by YAML 1.1's ideas: `no` is not
-a boolean here, and not a string either, but a question to the author.
+The methods of a `YamlValue` return what it says, or note a `Problem` and return None: one run finds
+everything that is wrong. Values are read by their spelling and not by YAML 1.1's ideas. `no` is not a
+boolean here, and not a string either, but a question to the author.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from modegate.core.policy.problems import PolicyProblems, Problem
 from modegate.core.policy.yaml_nodes import MAX_NODES, compose, duplicates, joined, line_of
 
 MAX_VISITS = MAX_NODES
-"""Places visited; with aliases and merge keys a few lines can stand for millions, or for endless ones."""
+"""Values visited; with aliases and merge keys a few lines can stand for millions, or for endless ones."""
 MAX_MERGES = 16
 """Merge keys within merge keys; also what ends a mapping that merges itself."""
 
@@ -50,7 +50,7 @@ class Document:
     """The names that the file has defined so far, by kind: other values refer to them."""
 
     def visit(self, node: yaml.Node, path: str) -> None:
-        """Count one more place.
+        """Count one more value.
 
         Raises:
             PolicyProblems: there were too many.
@@ -93,11 +93,11 @@ class YamlValue:
             return None
         found: dict[str, YamlValue] = {}
         for name, (key, value) in self._pairs(self.node, 0).items():
-            place = YamlValue(value, joined(self.path, key), self.document, key)
+            entry = YamlValue(value, joined(self.path, key), self.document, key)
             if known and name not in known:
-                place.key_problem(f"unknown key; {suggestion(name, known)}")
+                entry.key_problem(f"unknown key; {suggestion(name, known)}")
             else:
-                found[name] = place
+                found[name] = entry
         return found
 
     def sequence(self) -> list[YamlValue] | None:
@@ -192,11 +192,11 @@ class YamlValue:
             problem = Problem(self.path, line_of(key), "too many merge keys within merge keys")
             raise PolicyProblems([*self.document.problems, problem])
         for source in value.value if isinstance(value, yaml.SequenceNode) else [value]:
-            place = YamlValue(source, self.path, self.document)
+            merged = YamlValue(source, self.path, self.document)
             if isinstance(source, yaml.MappingNode):
                 yield source
             else:
-                place.problem("a merge key takes a mapping, or a list of mappings")
+                merged.problem("a merge key takes a mapping, or a list of mappings")
 
 
 def read_document(text: str | bytes) -> YamlValue:

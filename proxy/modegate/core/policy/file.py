@@ -171,4 +171,4 @@ SECTIONS = (
     *modes.SECTIONS, *rules.SECTIONS, *control.SECTIONS, *upstreams_file.SECTIONS,
 )  # fmt: skip
 KEYS = {section.path: section.keys for section in SECTIONS}
-"""Every key that is known, by the place it stands in; `docs/policies.md` names each."""
+"""Every key that is known, by the path of its section; `docs/policies.md` names each."""

@@ -52,8 +52,8 @@ class Judgement:
 def judge(mode: Mode, call: ToolCall) -> Judgement:
     """Return the verdict of one mode on one call.
 
-    A glob gives a name only what no rule in front of it keeps back from a name that is near: a client may
-    run that one. A rule that writes the name itself means it.
+    A client may run a tool whose name is only similar. So a glob gives a name no more than the rules in
+    front of the glob leave to similar names. A rule that writes the name itself means it.
     """
     if call.name == EXIT_TOOL:
         reason = f"{EXIT_TOOL} is handled by the mode's exit: a person decides, never a rule"
@@ -61,11 +61,11 @@ def judge(mode: Mode, call: ToolCall) -> Judgement:
     judgement, at = _first(mode, call)
     if at is None or not is_glob(mode.rules[at].pattern):
         return judgement
-    return _missed(mode, call, at) or judgement
+    return _of_similar_name(mode, call, at) or judgement
 
 
 def _first(mode: Mode, call: ToolCall) -> tuple[Judgement, int | None]:
-    """Return what the first rule says that matches, and its place if it releases or asks."""
+    """Return what the first matching rule says, and its index if it releases or asks."""
     unmet = ""
     for index, rule in enumerate(mode.rules):
         if not glob_matches(rule.pattern, call.name):
@@ -85,8 +85,8 @@ def _first(mode: Mode, call: ToolCall) -> tuple[Judgement, int | None]:
     return Judgement(Verdict.ANSWER, "no rule", reason), None
 
 
-def _missed(mode: Mode, call: ToolCall, at: int) -> Judgement | None:
-    """Return what a rule in front of a glob says of a name that is similar, if that is stricter."""
+def _of_similar_name(mode: Mode, call: ToolCall, at: int) -> Judgement | None:
+    """Return what a rule in front of the glob says of a similar name, if that is stricter."""
     found: Judgement | None = None
     for index, rule in enumerate(mode.rules[:at]):
         asks = rule.effect is Effect.ASK
@@ -114,15 +114,15 @@ def may_offer(mode: Mode, name: ToolName) -> bool:
     for index, rule in enumerate(mode.rules):
         if glob_matches(rule.pattern, name):
             if rule.effect is not Effect.DENY:
-                if not (is_glob(rule.pattern) and _keeps_back(mode.rules[:index], name)):
+                if not (is_glob(rule.pattern) and _denies_similar(mode.rules[:index], name)):
                     return True
             elif rule.when is None:
                 return False
     return False
 
 
-def _keeps_back(rules: Sequence[Rule], name: str) -> bool:
-    """Return whether some rule refuses every call of a name that is near."""
+def _denies_similar(rules: Sequence[Rule], name: str) -> bool:
+    """Return whether some rule refuses every call of a similar name."""
     return any(
         rule.effect is Effect.DENY and rule.when is None and misspelled(rule.pattern, name)
         for rule in rules
@@ -142,5 +142,5 @@ def _apply(rule: Rule, label: str) -> Judgement:
 
 
 def _label(rule: Rule, index: int) -> str:
-    place = index if rule.at is None else rule.at
-    return f'tools[{place}] {rule.effect} "{rule.pattern}"'
+    position = index if rule.at is None else rule.at
+    return f'tools[{position}] {rule.effect} "{rule.pattern}"'

@@ -1,4 +1,4 @@
-"""What is wrong with a policy file: every problem at once, each with its place and what was found there."""
+"""What is wrong with a policy file: every problem at once, each with its line and what was found there."""
 
 from __future__ import annotations
 
@@ -20,11 +20,9 @@ class Problem:
 
     def __str__(self) -> str:
         """One line for a log or a terminal."""
-        place = ", ".join(
-            ([f"line {self.line}"] if self.line else []) + [self.path] * bool(self.path)
-        )
+        where = ", ".join(filter(None, (f"line {self.line}" if self.line else "", self.path)))
         found = f" (found {self.found})" if self.found else ""
-        return f"{place}: {self.message}{found}" if place else f"{self.message}{found}"
+        return f"{where}: {self.message}{found}" if where else f"{self.message}{found}"
 
 
 class PolicyProblems(ValueError):

@@ -24,11 +24,11 @@ class Tools:
 NO_TOOLS = Tools((), names_exit=False)
 
 
-def read_tools(place: YamlValue) -> Tools:
+def read_tools(value: YamlValue) -> Tools:
     """Read a mode's `tools`; what is wrong is noted, and left out."""
     rules: list[Rule] = []
     names_exit = False
-    for index, entry in enumerate(place.sequence() or []):
+    for index, entry in enumerate(value.sequence() or ()):
         rule = _rule(entry, index)
         if rule is None:
             continue

@@ -19,9 +19,9 @@ def due(
     draining: bool,
     waits: Waits = WAITS,
 ) -> Literal["nobody", "timeout", "shutdown"] | None:
-    """Return why a step that waits goes on without an answer now, or None if it waits on.
+    """Return why a waiting step goes on without an answer now; None if it waits on.
 
-    `alone_s` is for how long no client has shown the question.
+    `alone_s` says for how long no client has shown the question.
     """
     if draining:
         return "shutdown"
@@ -45,11 +45,11 @@ def next_due(
 def abandoned(
     approvals: Mapping[str, Approval], ids: Collection[str], now_ms: int, waits: Waits = WAITS
 ) -> list[ApprovalClosed]:
-    """Close those of some questions for whose answer no step waits any more.
+    """Close those of these questions whose answer no step waits for any more.
 
-    A lane is a guess where an agent does not name it: another conversation that begins with the same words
-    must not take away a question that a person reads. A step that was killed leaves its question behind,
-    which nobody can have waited for longer than the longest wait.
+    If an agent does not name its lanes, a lane is a guess. Another conversation that begins with the same
+    words must not take away a question that a person reads. A step that was killed leaves its question
+    behind; no step can have waited for it longer than the longest wait.
     """
     longest = 1000 * waits.longest
     found = (approvals[one] for one in ids if one in approvals)
