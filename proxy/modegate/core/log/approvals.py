@@ -37,7 +37,6 @@ from modegate.core.log.events import Event
 KEPT_SETTLED = 32
 """Settled approvals that a state remembers, so that a late answer is told how they ended."""
 
-
 MAX_SHOWN = 64
 """Clients that are known to show one question; of more, those that came first are forgotten."""
 
@@ -60,16 +59,13 @@ class Status(StrEnum):
 _SAYS_WHO = (ApprovalDelivered, ClientLeft, ApprovalJoined, ApprovalDropped)
 """Who shows it, and who waits: that changes no status, but the first who shows it."""
 
-
 _ALL = (*_SAYS_WHO, ApprovalDetached, ApprovalAnswered, ApprovalClosed)
-
 
 _ENDS: dict[type[Any], Status] = {
     ApprovalDetached: Status.DETACHED,
     ApprovalAnswered: Status.ANSWERED,
     ApprovalClosed: Status.CLOSED,
 }
-
 
 TRANSITIONS: dict[Status, dict[type[Any], Status]] = {
     Status.ASKED: {

@@ -1,8 +1,6 @@
-"""What a session's log holds: one frozen dataclass for each event type, to and from JSON.
+"""What a session's log holds: one frozen dataclass for each event type.
 
-On disk an event is an envelope `{v, type, at, by, data}`; the store gives each a `seq`. `at` is
-milliseconds since the epoch. An event that this version does not know becomes `Unknown`; whether that
-matters is decided by the fold.
+An event that this version does not know becomes `Unknown`. The fold decides whether that matters.
 """
 
 from __future__ import annotations
@@ -15,10 +13,7 @@ from modegate.core.log.approval_events import APPROVAL_TYPES, ApprovalEvent
 
 NO_LANE = Lane("")
 
-
 NO_TOOLS = "no_tools"
-
-
 RUNS_TEXT = "text"
 """Why the gate does not see what a lane's agent does; empty where it does."""
 

@@ -1,4 +1,7 @@
-"""An event as a store keeps it: in its envelope, to and from JSON."""
+"""An event as a store keeps it: in an envelope `{v, type, at, by, data}`, to and from JSON.
+
+The store gives each a `seq`. `at` is milliseconds since the epoch.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,6 @@ from modegate.core.log.events import TYPES, Event, Unknown
 
 VERSION = 1
 """Raised when an old reader could misread a new event; readers refuse what is newer."""
-
 
 NAMES: dict[type[Any], str] = {cls: name for name, cls in TYPES.items()}
 
