@@ -220,6 +220,11 @@ class Dialect(Generic[RequestT, ChoiceT]):
     aside_blob: bytes
     """The stored body of words of our own between hops, which the model is not to find."""
 
+    begins_compacted: Callable[[RequestT], bool] = lambda _request: False
+    """Whether something that the provider has compacted stands in front of the first user message."""
+    without_asides: Callable[[RequestT], bytes | None] = lambda _request: None
+    """The body without the line that says a plan waits (`texts.WAITS`); None where it is not there."""
+
     # Answers.
     stream_reader: OpenReader
     stream_writer: Callable[[], StreamWriter]

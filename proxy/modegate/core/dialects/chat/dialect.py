@@ -13,6 +13,8 @@ from modegate.core.dialects.chat.api import API
 from modegate.core.dialects.chat.request import edit, history, restore
 from modegate.core.dialects.chat.request.parsing import ChatRequest
 from modegate.core.dialects.chat.translation import TRANSLATION
+from modegate.core.dialects.common.texts import begins_compacted
+from modegate.core.dialects.common.waiting_lines import without_asides
 from modegate.core.step.answer.parts import Refused
 from modegate.core.step.dialect import Dialect, erased
 from modegate.core.step.request.request_form import Manner
@@ -52,6 +54,8 @@ CHAT = erased(
         newest_is_user=_newest_is_user,
         answer_key=_answer_key,
         restore=restore.restore,
+        begins_compacted=begins_compacted,
+        without_asides=without_asides,
         turn_blob=history.turn_blob,
         partial_blob=history.partial_blob,
         aside_blob=b'{"turn":[],"calls":[],"answers":[]}',

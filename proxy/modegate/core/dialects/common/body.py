@@ -38,6 +38,9 @@ class Body:
     TOOLS: ClassVar[frozenset[str]]
     """Those of them that decide what the model may call."""
 
+    messages: list[Span]
+    """The items of the history that it holds."""
+
     def __init__(self, body: RequestBody) -> None:
         """Find the parts.
 

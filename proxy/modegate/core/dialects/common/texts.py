@@ -49,8 +49,6 @@ def grow_value(request: Body, value: Span, text: str, *, part: str = "text") -> 
 class Conversation(Body):
     """A request whose history is `messages`, each with a role."""
 
-    messages: list[Span]
-
     @cached_property
     def first_user_text(self) -> str:
         """The first user message's text."""
@@ -63,3 +61,19 @@ class Conversation(Body):
     def history(self) -> list[dict[str, Any]]:
         """All messages decoded; only for what needs the whole history."""
         return [self.decode(span) for span in self.messages]
+
+
+def begins_compacted(request: Body) -> bool:
+    """Return whether something that the provider has compacted stands in front of the first user message."""
+    for span in request.messages:
+        item = request.decode(span)
+        if not isinstance(item, dict):
+            return False
+        content = item.get("content")
+        parts = [item, *(content if isinstance(content, list) else ())]
+        kinds = (part.get("type") for part in parts if isinstance(part, dict))
+        if any(isinstance(kind, str) and "compaction" in kind for kind in kinds):
+            return True
+        if item.get("role") == "user":
+            return False
+    return False

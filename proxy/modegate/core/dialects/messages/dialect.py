@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from modegate.core.dialects.common.call_list import CallList
+from modegate.core.dialects.common.texts import begins_compacted
+from modegate.core.dialects.common.waiting_lines import without_asides
 from modegate.core.dialects.messages.answer import visible_text
 from modegate.core.dialects.messages.answer.blocks import CALL, TEXT, Block, MessageRead
 from modegate.core.dialects.messages.answer.straight import MessagesStraightener
@@ -61,6 +63,8 @@ MESSAGES = erased(
         newest_is_user=history.newest_is_user,
         answer_key=history.answer_key,
         restore=_restore,
+        begins_compacted=begins_compacted,
+        without_asides=without_asides,
         turn_blob=partial(history.blob, turn=True),
         partial_blob=partial(history.blob, turn=False),
         aside_blob=b'{"turn":true,"calls":[],"answers":[]}',

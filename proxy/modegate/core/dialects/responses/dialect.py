@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import partial
 
 from modegate.core.dialects.common.call_list import CallList
+from modegate.core.dialects.common.texts import begins_compacted
+from modegate.core.dialects.common.waiting_lines import without_asides
 from modegate.core.dialects.responses.answer import visible_text
 from modegate.core.dialects.responses.answer.answer_items import ResponsesRead
 from modegate.core.dialects.responses.answer.fetched import FetchedItems, FetchedResponse
@@ -63,6 +65,8 @@ _RESPONSES = Dialect(
     newest_is_user=history.newest_is_user,
     answer_key=history.answer_key,
     restore=_restore,
+    begins_compacted=begins_compacted,
+    without_asides=without_asides,
     turn_blob=partial(history.blob, turn=True),
     partial_blob=partial(history.blob, turn=False),
     aside_blob=b'{"turn":true,"calls":[],"answers":[]}',

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import islice
-from typing import Any, Literal
+from typing import Literal
 
 from modegate.core.errors import Refusal
 from modegate.core.ids import Lane, ToolName
 from modegate.core.log.events import NO_TOOLS, RUNS_TEXT, Event, RequestHeader, RequestHeaderDelta
 from modegate.core.policy.in_force import ModesInForce
 from modegate.core.step.answer.calls import digest
-from modegate.core.step.dialect import AnyDialect, Assembled
+from modegate.core.step.dialect import AnyDialect, Assembled, Request
 from modegate.core.step.exit_tool import NATIVE
 
 MAX_LEFT_OUT = 16
 """Named in the log; more have one reason."""
 
 
-def section_for(request: Any, in_force: ModesInForce) -> str:
+def section_for(request: Request, in_force: ModesInForce) -> str:
     """Return the section that this request gets: none where it declares no tools, unless policy says.
 
     Raises:
@@ -37,7 +37,7 @@ def section_for(request: Any, in_force: ModesInForce) -> str:
 
 def assemble(
     dialect: AnyDialect,
-    request: Any,
+    request: Request,
     lane: Lane,
     in_force: ModesInForce,
     *,
@@ -59,13 +59,15 @@ def assemble(
     return assembled, replace(event, left_out=left_out(request, assembled, in_force))
 
 
-def left_out(request: Any, assembled: Assembled, in_force: ModesInForce) -> tuple[ToolName, ...]:
+def left_out(
+    request: Request, assembled: Assembled, in_force: ModesInForce
+) -> tuple[ToolName, ...]:
     """Return the tools that the mode allows and that were not sent all the same (S7).
 
     How they are declared leaves a doubt: an object that nobody knows beside the tool could be another one,
     or the provider would run it, which no rule allows without a condition.
     """
-    gone = sorted(request.declared.difference(assembled.sent, NATIVE))
+    gone = map(ToolName, sorted(request.declared.difference(assembled.sent, NATIVE)))
     allowed = (name for name in gone if in_force.may_offer(name))
     return tuple(islice(allowed, MAX_LEFT_OUT))
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 from modegate.core.identify.session import lane
 from modegate.core.ids import Lane
 from modegate.core.log.open_questions import away, moved_on, returned
 from modegate.core.policy.in_force import ModesInForce
-from modegate.core.step.dialect import AnyDialect
+from modegate.core.step.dialect import AnyDialect, Request
 from modegate.core.step.effects import Abandon, Effect, Headers, KeepOpen
 from modegate.core.step.stored_answers import Chain
 
@@ -17,7 +16,7 @@ from modegate.core.step.stored_answers import Chain
 class Conversation:
     """The place of one request."""
 
-    def __init__(self, dialect: AnyDialect, request: Any, lines: Headers) -> None:
+    def __init__(self, dialect: AnyDialect, request: Request, lines: Headers) -> None:
         """Take a request that could be read, and its head."""
         self._dialect = dialect
         self._request = request
@@ -56,7 +55,7 @@ class Conversation:
         if not asked or not self._dialect.newest_is_user(self._request):
             return []
         # What was compacted away hides of which lane it was, and a stale plan must not stay open.
-        lane = None if _begins_compacted(self._request) else self.lane
+        lane = None if self._dialect.begins_compacted(self._request) else self.lane
         ids = moved_on(asked, lane, self.end)
         return [Abandon(ids)] if ids else []
 
@@ -67,19 +66,3 @@ class Conversation:
             return []
         ids = returned(asked, self.lane, self.end)
         return [KeepOpen(ids)] if ids else []
-
-
-def _begins_compacted(request: Any) -> bool:
-    """Return whether something that the provider has compacted stands in front of the first user message."""
-    for span in request.messages:
-        item = request.decode(span)
-        if not isinstance(item, dict):
-            return False
-        content = item.get("content")
-        parts = [item, *(content if isinstance(content, list) else ())]
-        kinds = (part.get("type") for part in parts if isinstance(part, dict))
-        if any(isinstance(kind, str) and "compaction" in kind for kind in kinds):
-            return True
-        if item.get("role") == "user":
-            return False
-    return False

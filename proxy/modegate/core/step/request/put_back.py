@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from typing import Any
 
 from modegate.core.ids import Seq, StepId
 from modegate.core.log.events import AnswerMapped, NoticeGiven, TurnWithheld
 from modegate.core.policy.in_force import ModesInForce
 from modegate.core.step import stored_answers
-from modegate.core.step.dialect import AnyDialect, Kept
+from modegate.core.step.dialect import AnyDialect, Kept, Request
 from modegate.core.step.effects import Append, Effect
 from modegate.core.step.request import notices, transcript
 from modegate.core.step.request.conversation import Conversation
 from modegate.core.step.request.request_form import Form, model_of
-from modegate.core.step.request.waiting_lines import without_asides
 from modegate.core.wire.request_body import RequestBody
 
 
@@ -41,7 +39,7 @@ class PutBack:
         self.restores = False
         """Something that was withheld stands in the request."""
 
-    def look_back(self, request: Any, conversation: Conversation) -> None:
+    def look_back(self, request: Request, conversation: Conversation) -> None:
         """Find what belongs into the history: withheld exchanges, and notices old and new."""
         in_force, state = self._in_force, self._in_force.state
         self._mapped = stored_answers.meant(self._dialect, request, state)
@@ -77,7 +75,7 @@ class PutBack:
         """The steps of which something is put back."""
         return tuple(turn.step for turn in self._wanted.values())
 
-    def into(self, request: Any, form: Form) -> Any:
+    def into(self, request: Request, form: Form) -> Request:
         """Return a request with what goes in this form of it."""
         wanted = self._wanted if form.withheld else {}
         noted = self._noted if form.withheld else {}
@@ -96,13 +94,13 @@ class PutBack:
             base = self._read(self._dialect.restore(request, found, placed, form.manner))
         if self._in_force.state.ever_gated:
             # A plan of its session may have waited for a person.
-            clean = without_asides(base)
+            clean = self._dialect.without_asides(base)
             base = base if clean is None else self._read(clean)
         if self._mapped is not None:
             base = self._read(stored_answers.go_on(self._dialect, base, self._mapped))
         return base
 
-    def _read(self, body: bytes) -> Any:
+    def _read(self, body: bytes) -> Request:
         return self._dialect.read(RequestBody(body))
 
     def told(self) -> list[Effect]:

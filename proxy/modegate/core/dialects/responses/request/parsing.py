@@ -101,6 +101,8 @@ class ResponsesRequest(Body):
         self.items = (
             [] if self.string_input else [self._item(span) for span in self.objects("input")]
         )
+        spoken = [self.input] if self.string_input and self.input is not None else []
+        self.messages = spoken or [item.span for item in self.items]
         self.tools = read_tools(self, self.objects("tools"))
 
     def _given(self, key: str) -> Span | None:
@@ -157,13 +159,6 @@ class ResponsesRequest(Body):
     def additional(self) -> list[Item]:
         """The `additional_tools` items that declare something."""
         return [item for item in self.items if item.kind == ADDITIONAL and item.tools]
-
-    @property
-    def messages(self) -> list[Span]:
-        """Where each item of the history stands."""
-        if self.string_input:
-            return [self.input] if self.input is not None else []
-        return [item.span for item in self.items]
 
     @cached_property
     def history(self) -> list[dict[str, Any]]:

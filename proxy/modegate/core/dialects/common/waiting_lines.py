@@ -7,32 +7,14 @@ there either.
 
 from __future__ import annotations
 
-from typing import Protocol
-
+from modegate.core.dialects.common.body import Body
 from modegate.core.step.texts import WAITS
-from modegate.core.wire.json_spans import Edit, Member, Span, apply, quote, without
+from modegate.core.wire.json_spans import Edit, Span, apply, quote, without
 
 _LINE = WAITS.encode()
 
 
-class _Request(Protocol):
-    body: bytes
-
-    @property
-    def messages(self) -> list[Span]: ...
-
-    def role(self, span: Span) -> str: ...
-
-    def text(self, span: Span) -> bytes: ...
-
-    def decode(self, span: Span) -> object: ...
-
-    def members_of(self, span: Span) -> list[Member]: ...
-
-    def elements_of(self, span: Span) -> list[Span]: ...
-
-
-def without_asides(request: _Request) -> bytes | None:
+def without_asides(request: Body) -> bytes | None:
     """Return the body without the line in what the model has said; None where it is not there."""
     if _LINE not in request.body:
         return None
@@ -52,7 +34,7 @@ def without_asides(request: _Request) -> bytes | None:
     return apply(request.body, [*edits, *without(request.messages, gone)])
 
 
-def _content(request: _Request, content: Span) -> list[Edit] | None:
+def _content(request: Body, content: Span) -> list[Edit] | None:
     """Return what takes the line out of a content; None if nothing is left of that."""
     value = request.decode(content)
     if isinstance(value, str):
