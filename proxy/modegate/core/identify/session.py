@@ -1,11 +1,11 @@
 """Which session a request belongs to, which one it was started from, and which lane it is in.
 
-The first source of a list that gives an id wins (`sources`). An id that somebody gave on purpose
-must be valid; one that an agent happens to send is hashed where it does not fit. Where nothing is found,
-an id is derived from the first user message.
+The first source of a list that gives an id wins (`sources`). An id that somebody gave on purpose must be
+valid. An id that an agent happens to send is hashed if it does not fit. If no source gives one, an id is
+derived from the first user message.
 
-Most requests are identified by their head alone: `from_head` first, then `identify` with what
-`body` read of the body.
+Most requests are identified by their head alone: ask `from_head` first, then `identify` with what `body`
+read of the body.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ class Identified:
     disagree: tuple[str, ...] = ()
     """Further sources that were looked at and name another session; worth a line in the log."""
     previous: str | None = None
-    """Where the id is derived: the earlier answer (`previous_response_id`) that the request goes on from. The
-    session to which that answer was given, if it is known, is the better one."""
+    """If the id is derived: the earlier answer (`previous_response_id`) that the request continues. If the
+    session of that answer is known, it is the better one."""
 
 
 def from_head(head: Head, sessions: Sessions, tenant: Tenant) -> Identified | None:
-    """Identify a request before its body is read, or give None: ask `identify`, with the body.
+    """Identify a request before its body is read; None if that takes the body (`identify`).
 
     Raises:
         BadSession: an id that was given is malformed, or the header that names the session disagrees
@@ -88,20 +88,20 @@ def from_head(head: Head, sessions: Sessions, tenant: Tenant) -> Identified | No
 
 
 def identify(head: Head, body: BodyFields, sessions: Sessions, tenant: Tenant) -> Identified:
-    """Identify a request by its head and its body; derive an id where neither has one.
+    """Identify a request by its head and its body; derive an id if neither has one.
 
     Raises:
         BadSession: as `from_head`; or there is no id and the policy rejects such requests.
     """
     seen = _Seen.of(head, body)
     found = _find(seen, of_session(sessions))
-    if found is None and sessions.when_missing == "reject" and head.endpoint.kind != Kind.HARMLESS:
+    if found is not None:
+        return _identified(seen, sessions, tenant, found)
+    if sessions.when_missing == "reject" and head.endpoint.kind != Kind.HARMLESS:
         raise BadSession(
             "this request names no session and the policy rejects such requests: put the session into "
             "the base URL, /s/SESSION/v1, or send the header x-modegate-session"
         )
-    if found is not None:
-        return _identified(seen, sessions, tenant, found)
     derived = _identified(seen, sessions, tenant, _derive(head, body, tenant))
     return replace(derived, previous=_previous(body))
 
@@ -113,17 +113,15 @@ def lane(
     headers: Headers,
     goes_on_from: Lane | None = None,
 ) -> Lane:
-    """Name the stream of like requests that a request belongs to.
-
-    That is the agent's own agent or thread id where it sends one, else 16 hex digits.
+    """Return the lane of a request: the agent's own agent or thread id if it sends one, else 16 hex digits.
 
     Args:
         dialect: the API.
         has_tools: whether it declares any tool.
         first_user_text: of the history that it holds.
         headers: the client's.
-        goes_on_from: where the provider holds the history, the lane of the answer that the request goes on
-            from, as it is with tools: the first message that it holds itself is the newest of all.
+        goes_on_from: if the provider holds the history, the lane (with tools) of the answer that the request
+            continues. The first message that such a request itself holds is the newest of all.
     """
     for name in _THREADS:
         if thread := _text(get_one(headers, name) or b""):
@@ -161,7 +159,7 @@ class _Seen:
 
 
 def _find(seen: _Seen, sources: Sequence[Source]) -> _Found | None:
-    """Return the first id in the order of the sources; None also if the body would have come first."""
+    """Return the first id in the order of the sources; None also if the unread body comes before it."""
     first: _Found | None = None
     disagree: list[str] = []
     for source in sources:

@@ -82,7 +82,7 @@ class Sessions:
     """`sessions`: how a request's session is found."""
 
     identify: tuple[str, ...] = ()
-    """Empty means the default list of `modegate.core.identify.session`."""
+    """Empty means the default list of `modegate.core.identify.sources`."""
     parent: tuple[str, ...] = ()
     when_missing: Literal["derive", "reject"] = "derive"
     initial_mode: ModeId = ModeId("default")

@@ -17,7 +17,7 @@ CACHED = 8192
 """Names of which the spellings are kept."""
 
 MAX_NAME = 1024
-"""Characters; a longer name is near to none, and is not read as a call at all."""
+"""Characters; a longer name is similar to none, and is not read as a call at all."""
 
 _JOINS = re.compile(r"__+|[.:/\\]+|\s+")
 _BEHIND = re.compile(r"(?:<\|.*|[:#]\d+)\Z", re.DOTALL)
