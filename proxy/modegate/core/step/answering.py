@@ -76,7 +76,7 @@ class Answering(Ending):
         fits = ok and streamed is self._closing.streams
         if self._closing.hops and not (fits or may_retry):
             return self._give_up()
-        if (400 <= status < 600 or self._step.counts) and (not self._lenient or may_retry):
+        if (400 <= status < 600 or self._step.counts) and (not self._tolerates or may_retry):
             self._answer = Rejected(Rejection(status, lines), may_retry=may_retry)
             return []
         known = ok and not self._step.counts
@@ -87,7 +87,7 @@ class Answering(Ending):
         """Begin to read an answer, or to pass it on."""
         ok, coding = 200 <= status < 300, headers.get_one(lines, b"content-encoding") or b""
         relayed = self._treatment is Treatment.RELAY or self._step.counts
-        if relayed or (self._lenient and (not ok or coding)):
+        if relayed or (self._tolerates and (not ok or coding)):
             self._answer = Relayed(status, lines)
             return [SendHead(status, lines)]
         if not ok:
@@ -100,7 +100,7 @@ class Answering(Ending):
         try:
             answer = (
                 readers.tolerant(limits, streamed=streamed)
-                if self._lenient
+                if self._tolerates
                 else readers.strict(offer, limits, hop, coding, streamed=streamed)
             )
         except UnknownEncoding as error:

@@ -93,14 +93,14 @@ class Ending:
         return [Count(Counted.CUT_OFF), *self._fail(error, head_sent=self._begun)]
 
     @property
-    def _lenient(self) -> bool:
+    def _tolerates(self) -> bool:
         """Whether no mode forbids what cannot be read, and nothing of ours stands in the answer yet."""
         return self._treatment is not Treatment.GATE and not self._closing.hops
 
     def _own_head(self, lines: Headers) -> Headers:
         lines = headers.replace(lines, b"content-length", None)
         lines = headers.replace(lines, b"content-encoding", None)
-        lines = lines if self._lenient else headers.as_utf8(lines)
+        lines = lines if self._tolerates else headers.as_utf8(lines)
         mode = self._standing if self._standing.gated else self._now
         return headers.replace(lines, b"x-modegate-mode", mode.label.encode())
 
@@ -159,7 +159,7 @@ class Ending:
         if self._closing.hops:
             return self._give_up()
         rejection = error.rejection
-        if not self._lenient:
+        if not self._tolerates:
             try:
                 rejection.check()
             except AnswerUnreadable as failure:

@@ -38,19 +38,11 @@ class Phase(StrEnum):
     """Nothing: its last effects end the answer."""
 
 
-class Input(StrEnum):
-    """What may happen to a step: the methods of `Exchange`."""
-
-    BEGIN = "begin"
-    BLOBS = "blobs"
-    OVERTAKE = "overtake"
-    UPSTREAM_HEAD = "upstream_head"
-    UPSTREAM_DATA = "upstream_data"
-    UPSTREAM_END = "upstream_end"
-    STATE = "state"
-    APPROVAL = "approval"
-    TIGHTENED = "tightened"
-    FAILED = "failed"
+Input = StrEnum(
+    "Input",
+    "BEGIN BLOBS OVERTAKE UPSTREAM_HEAD UPSTREAM_DATA UPSTREAM_END STATE APPROVAL TIGHTENED FAILED",
+)
+"""What may happen to a step: the methods of `Exchange`."""
 
 
 _OPENING, _CALLING, _ANSWERING, _JUDGING, _ASKING, _OVER = Phase

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, assert_never
 
@@ -14,21 +15,17 @@ from modegate.core.errors import ModegateError, UpstreamFailed
 from modegate.core.ids import SessionKey
 from modegate.core.policy.in_force import ModesInForce
 from modegate.core.step.effects import (
-    Abandon,
-    Append,
     AskPerson,
     CallUpstream,
     Count,
     Effect,
     Finish,
-    KeepOpen,
-    Learned,
     ReadBlobs,
     ReadState,
+    Records,
     SendBytes,
     SendHead,
     StopUpstream,
-    StoreBlobs,
 )
 from modegate.core.step.exchange import Exchange
 from modegate.server.proxy.executor import Given
@@ -138,7 +135,7 @@ class Drive:
         if chunks is None:
             raise RuntimeError("a step waits for an answer, and none is under way")
         try:
-            with self._out.report.elsewhere(), self._client.waiting():
+            with self._waiting():
                 chunk = await anext(chunks)
         except StopAsyncIteration:
             return await self._perform(await self._decide(self._exchange.upstream_end))
@@ -182,6 +179,9 @@ class Drive:
         pending = deque(effects)
         while pending:
             effect = pending.popleft()
+            if isinstance(effect, Records):
+                await self._notes.note(effect)
+                continue
             match effect:
                 case SendHead():
                     await self._client.head(effect)
@@ -190,8 +190,6 @@ class Drive:
                     await self._client.body(effect.data, more=not last)
                 case Finish():
                     await self._client.end(effect)
-                case Append() | StoreBlobs() | Abandon() | KeepOpen() | Learned() | Count():
-                    await self._notes.note(effect)
                 case StopUpstream():
                     await self._stop()
                 case ReadBlobs() | ReadState() | AskPerson() | CallUpstream():
@@ -223,7 +221,7 @@ class Drive:
         out.report.sent()
         request = UpstreamRequest(out.method, out.target, effect.headers, effect.body)
         try:
-            with out.report.elsewhere(), self._client.waiting():
+            with self._waiting():
                 self._answer = await out.upstream.send(request)
         except UpstreamFailed as error:
             return self._exchange.upstream_end(error)
@@ -235,13 +233,15 @@ class Drive:
         return self._exchange.upstream_head(self._answer.status, self._answer.headers)
 
     async def _ask(self, effect: AskPerson) -> list[Effect]:
-        approval = await self._notes.ask(effect)
-        if approval.waited_for:
-            with self._out.report.elsewhere(), self._client.waiting():
-                approval = await self._notes.wait(approval, effect)
-        self._notes.decided(approval)
+        approval = await self._notes.ask(effect, self._waiting)
         now = await self._out.watch.read()
         return await self._decide(self._exchange.approval, approval, now)
+
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """Let the client be kept alive meanwhile: what is waited for is not ours."""
+        with self._out.report.elsewhere(), self._client.waiting():
+            yield
 
     async def _stop(self) -> None:
         if self._answer is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import assert_never
 
@@ -86,25 +87,25 @@ class Recording:
         else:
             self.services.batch_writer.record(self.key, entries)
 
-    async def ask(self, effect: AskPerson) -> Approval:
-        """Put a question; whatever ends the wait for its answer, `leave` follows."""
-        asked = replace(effect.asked, expires=self.services.clock.now_ms() + EXPIRES_MS)
+    async def ask(
+        self, effect: AskPerson, waiting: Callable[[], AbstractContextManager[None]]
+    ) -> Approval:
+        """Put a question and wait for what comes of it; whatever ends the wait, `leave` follows."""
+        services, asked = self.services, effect.asked
+        asked = replace(asked, expires=services.clock.now_ms() + EXPIRES_MS)
         self.asked = True
-        return await self.services.approvals.ask(self.key, asked, mode_seq=effect.mode_seq)
-
-    async def wait(self, approval: Approval, effect: AskPerson) -> Approval:
-        """Wait for the answer."""
-        return await self.services.approvals.wait(
-            self.key,
-            approval,
-            step=effect.asked.step,
-            streamed=effect.streamed,
-            draining=self.services.draining,
-        )
-
-    def decided(self, approval: Approval) -> None:
-        """Count what came of a question."""
-        self.services.metrics.approvals.labels(_outcome(approval)).inc()
+        approval = await services.approvals.ask(self.key, asked, mode_seq=effect.mode_seq)
+        if approval.waited_for:
+            with waiting():
+                approval = await services.approvals.wait(
+                    self.key,
+                    approval,
+                    step=asked.step,
+                    streamed=effect.streamed,
+                    draining=services.draining,
+                )
+        services.metrics.approvals.labels(_outcome(approval)).inc()
+        return approval
 
     async def leave(self) -> None:
         """Note that the step waits for no person any more, if it has."""

@@ -1,12 +1,6 @@
 """The face of an answer under way, whatever its kind: fed, advanced, and asked what comes of it.
 
-| kind | what it is |
-|---|---|
-| `Unlabelled` | its head does not say what follows: its first bytes tell |
-| `Relayed` | it passes as it comes |
-| `Rejected` | an error, kept back until it is whole: the client gets it, or the model is asked again |
-| `Streamed`, `Whole` | it is read, and its calls are judged |
-| `Tolerant` | one of these, which passes as it comes where nobody can read it |
+The kinds are in `docs/architecture.md`, under "A step and its phases".
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class Hold:
         """Whether something that is no call waits behind a call, or beside it, until that is judged."""
         return any(part.kind is Kind.LIVE for part in (*self._held, *self._queue))
 
-    def surrender(self) -> list[Part]:
+    def all_held(self) -> list[Part]:
         """Return all that is held back, with the calls that nobody has refused."""
         for choice in self.reader.choices.values():
             for call in choice.calls:

@@ -20,7 +20,7 @@ from modegate.core.wire import headers
 from modegate.core.wire.arguments import spelling
 from modegate.core.wire.content_encoding import BadEncoding, UnknownEncoding, decoder
 
-MAX_COMPLAINT = 2**20
+MAX_REJECTION = 2**20
 """Bytes of an error, as it came and without its coding; those of providers have some kilobytes at most."""
 
 MAX_BROKEN = 64 * 1024
@@ -69,7 +69,7 @@ class Rejection:
             BadEncoding, UnknownEncoding, TooLarge: that cannot be taken off.
         """
         coding = headers.get_one(self.lines, b"content-encoding") or b""
-        return decoder(coding, MAX_COMPLAINT).feed(bytes(self.body))
+        return decoder(coding, MAX_REJECTION).feed(bytes(self.body))
 
     def check(self) -> None:
         """See that no client could find an answer in it.
@@ -81,8 +81,8 @@ class Rejection:
             raise AnswerUnreadable(f"the upstream answers {self.status}, {reason}")
 
     def _doubt(self) -> str:
-        if len(self.body) > MAX_COMPLAINT:
-            return f"with over {MAX_COMPLAINT} bytes"
+        if len(self.body) > MAX_REJECTION:
+            return f"with over {MAX_REJECTION} bytes"
         kind = headers.get_one(self.lines, b"content-type") or b""
         charset = _CHARSET.search(kind)
         if charset and charset[1].lower() not in _CHARSETS:
@@ -99,7 +99,7 @@ class Rejection:
 
     def _begun(self) -> bytes:
         """Return what of a broken body a client could have read before it came to the break."""
-        undo = decoder(headers.get_one(self.lines, b"content-encoding") or b"", MAX_COMPLAINT)
+        undo = decoder(headers.get_one(self.lines, b"content-encoding") or b"", MAX_REJECTION)
         text = bytearray()
         with suppress(BadEncoding, TooLarge):
             for at in range(min(len(self.body), MAX_BROKEN)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from modegate.core.step.answer.answer import Answer, Outcome, Refusal, Shown, Stage
 from modegate.core.step.answer.passed_bytes import Passed
-from modegate.core.step.answer.rejection import MAX_COMPLAINT, Rejection
+from modegate.core.step.answer.rejection import MAX_REJECTION, Rejection
 from modegate.core.step.effects import Headers
 
 
@@ -60,7 +60,7 @@ class Rejected(Answer):
 
     @property
     def outcome(self) -> Outcome:
-        if len(self._rejection.body) > MAX_COMPLAINT:
+        if len(self._rejection.body) > MAX_REJECTION:
             return Shown(self._rejection, ended=False)
         if not self._ended:
             return Stage.MORE

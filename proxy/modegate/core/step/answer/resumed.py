@@ -17,7 +17,7 @@ class Resumed(Streamed):
 
     _begun = b""
     """What the client has got, unread, of the frame that comes next."""
-    _mends = False
+    _begun_next = False
     """The next frame to be taken is that one."""
     _over = False
     """The client has the answer's own end, as it came."""
@@ -36,7 +36,7 @@ class Resumed(Streamed):
         if self.straight is not None:
             self.straight.passed()
         self._begun = self._frames.begun
-        self._mends = self.torn = bool(self._begun)
+        self._begun_next = self.torn = bool(self._begun)
         parts = [part for _, new in read for part in new]
         self._over = any(part.kind is Kind.DONE for part in parts)
         ended = {id(call) for part in parts for call in part.ends}
@@ -73,10 +73,10 @@ class Resumed(Streamed):
 
     def _straightened(self, frame: Frame) -> list[Frame]:
         found = super()._straightened(frame)
-        if self.straight is not None and self._mends:
+        if self.straight is not None and self._begun_next:
             # The client has its beginning, as it came.
             self.straight.passed()
-            found, self._mends = [frame], False
+            found, self._begun_next = [frame], False
         return found
 
     def _stops(self) -> bool:

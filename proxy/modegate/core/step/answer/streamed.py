@@ -188,7 +188,7 @@ class Streamed(ReadAnswer):
 
     def all_as_it_came(self) -> bytes:
         """Return all that was held back, and what nobody can read, but for calls that were refused."""
-        held = self._writer.write(self.hold.surrender())
+        held = self._writer.write(self.hold.all_held())
         rest = self._frames.finish()
         frames = [*self._waiting, rest] if rest is not None else [*self._waiting]
         self._waiting.clear()

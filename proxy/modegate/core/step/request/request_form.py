@@ -12,7 +12,7 @@ MAX_MODEL = 256
 """Characters of a model's name under which something is remembered."""
 
 _NAMES = (b"reason", b"think", b"thought", b"signature", b"extra_content", b"provider_specific")
-"""What a provider's complaint about thoughts speaks of, in lower case."""
+"""What a provider's refusal of thoughts speaks of, in lower case."""
 
 _WANTS = (b"missing", b"must", b"required", b"expected", b"passed back")
 """How one says that it wants them; all else says that it refuses them."""
@@ -56,18 +56,18 @@ def model_of(request: _Request) -> str:
     return name if isinstance(name, str) and len(name) <= MAX_MODEL else ""
 
 
-def speaks_of_thoughts(complaint: bytes) -> bool:
+def speaks_of_thoughts(refusal: bytes) -> bool:
     """Return whether a refusal could be about what a model thought."""
-    folded = complaint.lower()
+    folded = refusal.lower()
     return any(name in folded for name in _NAMES)
 
 
-def speaks_of_text(complaint: bytes) -> bool:
+def speaks_of_text(refusal: bytes) -> bool:
     """Return whether a refusal could be about the text of a message, which a turn that only calls has not."""
-    return b"content" in complaint.lower().replace(b"_content", b"")
+    return b"content" in refusal.lower().replace(b"_content", b"")
 
 
-def wants(complaint: bytes) -> bool:
+def wants(refusal: bytes) -> bool:
     """Return whether a refusal could say that something is not there."""
-    folded = complaint.lower()
+    folded = refusal.lower()
     return any(word in folded for word in _WANTS)

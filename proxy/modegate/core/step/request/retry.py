@@ -26,9 +26,9 @@ from modegate.core.step.request.hop_requests import HopRequests
 from modegate.core.step.request.request_form import Form, speaks_of_text, speaks_of_thoughts, wants
 from modegate.core.wire.content_encoding import BadEncoding, UnknownEncoding
 
-MENDABLE = frozenset({400, 404, 413, 422})
+RETRIED = frozenset({400, 404, 413, 422})
 """Refusals of what a request holds: malformed, what it refers to is not there, too long, a field unknown."""
-MAX_MENDED = 64 * 1024
+MAX_REFUSAL = 64 * 1024
 """Bytes of a refusal that is known; a longer one is none of those."""
 
 Make = Callable[[], list[Effect]]
@@ -38,10 +38,10 @@ Make = Callable[[], list[Effect]]
 class Retry:
     """What one step knows of such refusals."""
 
-    def __init__(self, dialect: AnyDialect, asking: HopRequests) -> None:
+    def __init__(self, dialect: AnyDialect, requests: HopRequests) -> None:
         """Begin."""
         self._mend = dialect.mend
-        self._asking = asking
+        self._requests = requests
         self._sent: CallUpstream | None = None
         """The request that is not answered yet."""
         self._make: Make = list
@@ -50,14 +50,14 @@ class Retry:
         self._text = b""
         """What was said of it last."""
         self._known = b""
-        """The refusal that the dialect mended: later hops are asked in the other way at once."""
+        """The refusal that the dialect has an answer to: later hops are asked in the other way at once."""
         self._first = Form()
         """In which form the hop was asked at first."""
 
     def sending(self, make: Make) -> list[Effect]:
         """Send a hop, in the form that the upstream takes as far as that is known."""
         self._make = make
-        self._first = self._asking.form
+        self._first = self._requests.form
         self._forms = self._others()
         *before, call = make()
         return [*before, self._send(call)]
@@ -76,17 +76,17 @@ class Retry:
 
     def may_retry(self, status: int) -> bool:
         """Return whether an error may be a refusal after which the hop is asked again."""
-        mends = self._mend is not None and not self._known
-        return status in MENDABLE and self._sent is not None and (mends or self._asking.puts_in)
+        known = self._mend is not None and not self._known
+        return status in RETRIED and self._sent is not None and (known or self._requests.puts_in)
 
-    def resent(self, complaint: Rejection) -> CallUpstream | None:
+    def resent(self, refusal: Rejection) -> CallUpstream | None:
         """Return what to send instead, now that an error is whole; None where it is the client's to see."""
-        if self._sent is None or not self.may_retry(complaint.status):
+        if self._sent is None or not self.may_retry(refusal.status):
             return None
-        if len(complaint.body) > MAX_MENDED:
+        if len(refusal.body) > MAX_REFUSAL:
             return None
         try:
-            self._text = complaint.text()
+            self._text = refusal.text()
         except (BadEncoding, UnknownEncoding, TooLarge):
             return None
         if self._mend is not None and not self._known:
@@ -102,7 +102,7 @@ class Retry:
         if self._sent is None:
             return None
         try:
-            self._asking.reform(form)
+            self._requests.reform(form)
             call = self._made()
         except ModegateError:
             return None
@@ -119,8 +119,8 @@ class Retry:
 
     def _others(self) -> Iterator[Form]:
         """Yield the forms that are left, each once it is known how the one before was refused."""
-        asking, form = self._asking, self._first
-        if asking.chains:
+        requests, form = self._requests, self._first
+        if requests.chains:
             yield (form := replace(form, chained=False))
         start = form
         if speaks_of_thoughts(self._text):
@@ -130,11 +130,11 @@ class Retry:
                 form = start
         if speaks_of_text(self._text):
             yield (form := self._other_text(form))
-        if asking.later:
+        if requests.later:
             return  # What was put back was taken with the first hop.
-        if asking.tells:
+        if requests.tells:
             yield (form := replace(form, notices=False))
-        if asking.restores:
+        if requests.restores:
             yield replace(form, notices=False, withheld=False)
 
     def _other_thoughts(self, form: Form) -> bool:
@@ -143,7 +143,7 @@ class Retry:
         other = wants(self._text)
         if self._sent is None:
             return other
-        self._asking.reform(_with(form, thoughts=other))
+        self._requests.reform(_with(form, thoughts=other))
         return other if self._made().body != self._sent.body else not other
 
     def _other_text(self, form: Form) -> Form:
@@ -151,18 +151,18 @@ class Retry:
         other = _with(form, empty=not form.manner.empty)
         if form.manner.empty is not None or self._sent is None:
             return other
-        self._asking.reform(other)
+        self._requests.reform(other)
         return other if self._made().body != self._sent.body else _with(form, empty=False)
 
     def settled(self) -> list[Effect]:
         """Log and remember, now that the upstream has taken the request, in which form it has."""
-        form, first = self._asking.form, self._first
+        form, first = self._requests.form, self._first
         self._sent = None
         told: list[Effect] = []
         if form.manner != first.manner:
-            told.append(Learned(self._asking.model, form.manner))
+            told.append(Learned(self._requests.model, form.manner))
         if form.notices is not first.notices or form.withheld is not first.withheld:
-            told.append(Append((self._asking.left_out(),)))
+            told.append(Append((self._requests.left_out(),)))
         return told
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from modegate.core.step.answer.rejection import MAX_COMPLAINT, holds_answer
+from modegate.core.step.answer.rejection import MAX_REJECTION, holds_answer
 from modegate.core.step.effects import Counted
 from modegate.scripted.model import ScriptedCall, Turn
 from support.playbook import JSON, STREAM, Cut, Reply, bytewise, said, whole
@@ -188,8 +188,8 @@ def test_h7_a_compressed_error(cut: Cut) -> None:
 @pytest.mark.parametrize("reply", [
     Reply(b"x", [(b"content-encoding", b"rot13")], 500),
     Reply(b"x" * 70_000, ZIPPED, 500),
-    Reply(b"x" * (MAX_COMPLAINT + 1), list(JSON), 400),
-    Reply(gzip.compress(b"x" * (MAX_COMPLAINT + 1)), ZIPPED, 400),
+    Reply(b"x" * (MAX_REJECTION + 1), list(JSON), 400),
+    Reply(gzip.compress(b"x" * (MAX_REJECTION + 1)), ZIPPED, 400),
     Reply(b"x", [(b"content-type", b"application/json; charset=cp037")], 400),
 ], ids=["coding", "broken", "long", "bomb", "charset"])  # fmt: skip
 def test_h7_an_error_that_cannot_be_read(reply: Reply) -> None:
