@@ -15,18 +15,14 @@ from pathlib import Path
 
 from modegate.core.errors import Conflict
 from modegate.core.ids import Seq, SessionId, SessionKey, Tenant
-from modegate.core.log.approval_events import ApprovalAsked
-from modegate.core.log.events import SessionOpen
 from modegate.core.log.fold import CHECKPOINT_VERSION
 from modegate.core.log.records import Entry, Record, decode, encode
 from modegate.server.clock import Clock
+from modegate.server.log import sqlite_index as index
 from modegate.server.log.common import (
     ANY_AGENT,
-    DERIVED,
     FEED_CAP,
     FEED_PAGE,
-    KEEP_QUESTIONS_MS,
-    is_sibling_of_all,
     read_cursor,
     require_no_trace,
     require_whole,
@@ -39,28 +35,8 @@ from modegate.server.log.trusted_store import TrustedStore
 POLL_S = 0.05
 """How often a waiting reader looks for what other processes appended; its own process wakes it."""
 
-_NOTE = """
-insert into sessions (tenant, session, seq, agent, how, at) values (?, ?, ?, ?, ?, ?)
-on conflict do update set seq = max(seq, excluded.seq), at = max(at, excluded.at),
-    agent = iif(excluded.agent = '', agent, excluded.agent),
-    how = iif(excluded.how = '', how, excluded.how)
-"""
-
-
-_NOTE_UNKNOWN = """
-insert into derived select :tenant, :agent, :session
-where not exists (select 1 from derived where tenant = :tenant and session = :session)
-"""
-
 _PROBE = "insert or replace into store values ('probe', zeroblob(8192))"
 _UNPROBE = "delete from store where name = 'probe'"
-
-_TRACES = """
-select 1 from feed where key = :key
-union all select 1 from checkpoints where key = :key
-union all select 1 from blobs where key = :key
-union all select 1 from questions where tenant = :tenant and session = :session limit 1
-"""
 
 
 class EmbeddedLog:
@@ -103,7 +79,7 @@ class EmbeddedLog:
             db.executemany("insert into events values (?, ?, ?)", rows)
             last = Seq(end + len(rows))
             self._publish(db, key, last)
-            self._index(db, key, last, entries)
+            index.appended(db, key, last, entries)
             return last
 
         last = await self._file.write(job)
@@ -115,26 +91,13 @@ class EmbeddedLog:
         fed = db.execute("insert into feed (key, seq) values (?, ?)", (str(key), seq)).lastrowid
         db.execute("delete from feed where id <= ?", ((fed or 0) - self._feed_cap,))
 
-    @staticmethod
-    def _index(db: sqlite3.Connection, key: SessionKey, seq: Seq, entries: Sequence[Entry]) -> None:
-        db.execute(_NOTE, (key.tenant, key.session, seq, "", "", entries[-1].at))
-        if is_sibling_of_all(key, entries):
-            db.execute(
-                _NOTE_UNKNOWN, {"tenant": key.tenant, "agent": ANY_AGENT, "session": key.session}
-            )
-        for entry in entries:
-            if isinstance(entry.event, SessionOpen) and entry.event.derived:
-                _note_derived(db, key, entry.event.agent)
-            if isinstance(entry.event, ApprovalAsked):
-                _note_question(db, key, entry.event, entry.at)
-
     async def read(self, key: SessionKey, after: Seq = Seq(0), limit: int = 1000) -> list[Record]:
         promised = "select seq from sessions where tenant = ? and session = ?"
         page = "select seq, envelope from events where key = ? and seq > ? order by seq limit ?"
         with self._file.reading() as db:
             end = value_of(db, promised, key.tenant, key.session) or 0
             rows = db.execute(page, (str(key), after, limit)).fetchall()
-            traces = not (rows or end or after) and _has_traces(db, key)
+            traces = not (rows or end or after) and index.has_traces(db, key)
             if traces:  # or of an append that came in between, whose events are then there
                 rows = db.execute(page, (str(key), after, limit)).fetchall()
         records = [decode(Seq(seq), envelope) for seq, envelope in rows]
@@ -176,14 +139,7 @@ class EmbeddedLog:
         return Changes(str(end), (), gap=position is not None)
 
     async def touch(self, seen: Sequence[Seen]) -> None:
-        def job(db: sqlite3.Connection) -> None:
-            for one in seen:
-                key = one.key
-                db.execute(_NOTE, (key.tenant, key.session, 0, one.agent, one.how, one.at))
-                if one.how == DERIVED:
-                    _note_derived(db, key, one.agent)
-
-        await self._file.write(job)
+        await self._file.write(lambda db: index.touched(db, seen))
 
     async def was_seen(self, key: SessionKey) -> bool:
         sql = "select 1 from sessions where tenant = ? and session = ?"
@@ -273,19 +229,3 @@ class EmbeddedLog:
 
     async def close(self) -> None:
         await self._file.close()
-
-
-def _has_traces(db: sqlite3.Connection, key: SessionKey) -> bool:
-    names = {"key": str(key), "tenant": key.tenant, "session": key.session}
-    return db.execute(_TRACES, names).fetchone() is not None
-
-
-def _note_derived(db: sqlite3.Connection, key: SessionKey, agent: str) -> None:
-    db.execute("insert or ignore into derived values (?, ?, ?)", (key.tenant, agent, key.session))
-
-
-def _note_question(db: sqlite3.Connection, key: SessionKey, asked: ApprovalAsked, at: int) -> None:
-    old = (key.tenant, at - KEEP_QUESTIONS_MS)
-    db.execute("delete from questions where tenant = ? and expires <= ?", old)
-    row = (key.tenant, asked.id, key.session, asked.expires)
-    db.execute("insert or ignore into questions values (?, ?, ?, ?)", row)

@@ -29,7 +29,7 @@ DAY_MS = 24 * 60 * 60 * 1000
 MAX_SEEN = 10_000
 """Sessions remembered that the index knows; others are looked up in it."""
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Sessions:
@@ -41,16 +41,16 @@ class Sessions:
         """Take what it reads and writes through."""
         self._log = eventlog
         self._folds = folds
-        self._recorder = batch_writer
+        self._batch_writer = batch_writer
         self._clock = clock
-        self._kin = Siblings(eventlog, folds, clock)
+        self._siblings = Siblings(eventlog, folds, clock)
         self._seen: OrderedDict[SessionKey, None] = OrderedDict()
         self._gaps = folds.gaps
 
     async def follow(self, found: Identified) -> Identified:
-        """Return the session to which the answer was given that a request goes on from, if it names no other.
+        """Return the session of the answer that a request goes on from, unless the request names another.
 
-        Such a request often holds no user message, or a new one, from which another id would be derived.
+        Such a request often holds no user message, or a new one. Another id would be derived from that.
         """
         if found.previous is None or known(found.previous, await self._folds.state(found.key)):
             return found
@@ -70,18 +70,18 @@ class Sessions:
         if found.disagree:
             # Who names the session on purpose knows that the agent sends an id of its own.
             level = logging.DEBUG if found.given else logging.WARNING
-            log.log(
+            logger.log(
                 level, "session %s was taken from %s; these name another: %s",
                 found.key, found.how, ", ".join(found.disagree),
             )  # fmt: skip
         state = await self._opened(found, policy, path)
-        self._recorder.touch(Seen(found.key, found.agent, found.how, self._clock.now_ms()))
+        self._batch_writer.touch(Seen(found.key, found.agent, found.how, self._clock.now_ms()))
         return await self._stand(found.key, state, policy)
 
     async def _opened(self, found: Identified, policy: Policy, path: str) -> State:
-        """Return the state of a session that has begun: by its log, or because its beginning is default.
+        """Return the state of a session that has begun: by its log, or because it begins in default.
 
-        Whatever ends this early, leaves nothing behind that could be taken for a beginning.
+        If this ends early, nothing is left that could be taken for a beginning.
         """
         state = await self._folds.state(found.key)
         seen, first = False, DEFAULT_MODE
@@ -130,10 +130,12 @@ class Sessions:
         initial = policy.sessions.initial(found.key.tenant)
         if not found.derived:
             return initial
-        kin = await self._kin.start(found.key.tenant, found.agent, policy)
-        start = tightest(policy, [initial, kin])
+        theirs = await self._siblings.start(found.key.tenant, found.agent, policy)
+        start = tightest(policy, [initial, theirs])
         if start != initial:
-            log.warning("derived session %s begins in %s, as others of its agent", found.key, start)
+            logger.warning(
+                "derived session %s begins in %s, as others of its agent", found.key, start
+            )
         return start
 
     def _began(self, key: SessionKey) -> bool:

@@ -1,4 +1,4 @@
-"""In which mode a derived session begins: the tightest of its kin, without folding all of them each time."""
+"""In which mode a derived session begins: that of its tightest sibling, without a fold of all of them."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Siblings:
             SessionUnreadable: a sibling has lost events, or has some that are not known here.
         """
         now = self._clock.now_ms()
-        kin = await self._log.derived_siblings(tenant, agent, now - DAY_MS)
-        return derived_start(policy, [await self._modes(key) for key in kin], now)
+        siblings = await self._log.derived_siblings(tenant, agent, now - DAY_MS)
+        return derived_start(policy, [await self._modes(key) for key in siblings], now)
 
     async def _modes(self, key: SessionKey) -> State:
         if self._gaps != self._folds.gaps:

@@ -1,9 +1,9 @@
 """What waits for news of a session: steps whose answers pass unread (L8), and questions to a person.
 
-A step in the default mode reads the log once, when its request is there, and then passes what comes. So it
-is marked when the log of its session, or of one that holds it, changes: at once by whoever appends in this
-process, and by the feed for what others append. What has changed is for the step to read, strictly, before
-it passes anything more. A step that waits for a person's answer is woken in the same way.
+A step in the default mode reads the log once, when its request is there, and then passes what comes. When
+the log of its session or of one that holds it changes, the step is marked: at once by whoever appends in this
+process, by the feed for what others append. A marked step reads strictly before it passes anything more. A
+step that waits for a person's answer is woken in the same way.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from modegate.server.proxy.sessions import Sessions
 
 
 class Mark:
-    """One step under way."""
+    """What one step is told of."""
 
     __slots__ = ("changed", "keys", "woken")
 
     def __init__(self) -> None:
         """Begin with nothing to look at."""
         self.changed = False
-        """The log of one of its sessions has changed since the step looked at it."""
+        """Whether the log of one of its sessions has changed since the step read it."""
         self.keys: set[SessionKey] = set()
         self.woken: asyncio.Event | None = None
-        """Set too, where the step waits for it."""
+        """Set with `changed`, for a step that waits for it."""
 
     def change(self) -> None:
         """Note a change."""
@@ -63,9 +63,9 @@ class SessionWatch:
                 return in_force
 
     def watch_parents(self, in_force: ModesInForce) -> bool:
-        """Watch the sessions that hold this one; tell whether one is new, so that all is read again."""
+        """Watch the sessions that hold this one; return whether one is new, and all must be read again."""
         keys = (SessionKey(self._key.tenant, one) for one in in_force.sessions)
-        return self._watchers.also(self.mark, keys)
+        return self._watchers.add(self.mark, keys)
 
     async def tightened(self) -> ModesInForce | None:
         """Return what the session stands under if a person has set a mode; free unless the log changed."""
@@ -76,7 +76,7 @@ class SessionWatch:
 
 
 class Watchers:
-    """The steps under way; one instance a process."""
+    """All who wait for news of sessions; one instance a process."""
 
     def __init__(self, log: EventLog) -> None:
         """Take the log whose feed is followed while `run` runs."""
@@ -91,7 +91,7 @@ class Watchers:
         """Watch a session during a step; begun before its log is read, so that nothing falls between."""
         watch = SessionWatch(self, sessions, policies, key)
         mark = watch.mark
-        self.also(mark, (key,))
+        self.add(mark, (key,))
         try:
             yield watch
         finally:
@@ -99,17 +99,17 @@ class Watchers:
 
     @contextmanager
     def wake(self, key: SessionKey) -> Iterator[asyncio.Event]:
-        """Yield what is set whenever the log of a session may have changed; who looks clears it before."""
+        """Yield an event that is set whenever a session's log may have changed; clear it before reading."""
         mark = Mark()
         mark.woken = asyncio.Event()
-        self.also(mark, (key,))
+        self.add(mark, (key,))
         try:
             yield mark.woken
         finally:
             self._forget(mark)
 
     def wake_all(self) -> None:
-        """Let everybody who waits look around: the process is about to end, and nothing else has changed."""
+        """Wake everybody who waits, though no log has changed: the process is about to end."""
         for marks in self._marks.values():
             for mark in marks:
                 if mark.woken is not None:
@@ -124,8 +124,8 @@ class Watchers:
         if not self._marks:
             self._some.clear()
 
-    def also(self, mark: Mark, keys: Iterable[SessionKey]) -> bool:
-        """Watch the sessions too that hold this one; tell whether one is new, so that all is read again."""
+    def add(self, mark: Mark, keys: Iterable[SessionKey]) -> bool:
+        """Watch further sessions for a mark; return whether one of them is new to it."""
         new = set(keys) - mark.keys
         for key in new:
             self._marks.setdefault(key, set()).add(mark)
@@ -135,7 +135,7 @@ class Watchers:
         return bool(new)
 
     def changed(self, key: SessionKey) -> None:
-        """Take that the log of a session has changed, or that nobody knows whether it has."""
+        """Mark whoever watches a session: its log has changed, or nobody knows whether it has."""
         for mark in self._marks.get(key, ()):
             mark.change()
 
