@@ -135,7 +135,7 @@ class ApprovalRoutes:
         return JSONResponse(body)
 
     async def delivered(self, request: Request) -> Response:
-        """Note that somebody was shown the question, so that its step waits for them."""
+        """Note that somebody was shown the question: its step then waits for them."""
         key, name = await self._asked(request)
         # Who could not even reject it is nobody that a step should wait for.
         need(request, Level.TIGHTEN, "being shown a question")
@@ -148,7 +148,7 @@ class ApprovalRoutes:
         return JSONResponse({"id": name, "session": key.session, "status": found.status})
 
     async def left(self, request: Request) -> Response:
-        """Note that a client shows the question no longer, so that its step does not wait for it."""
+        """Note that a client shows the question no longer: its step then does not wait for it."""
         key, name = await self._asked(request)
         need(request, Level.TIGHTEN, "leaving a question")
         given = _read(_decode_left, await body_of(request), '{"client": ID}')

@@ -1,4 +1,4 @@
-"""How a person sets a mode, whichever way they come: checked, allowed and appended as one transition."""
+"""How a person sets a mode, from wherever: checked, allowed and appended as one transition."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SetsModes(Protocol):
         *,
         first: ModeId = DEFAULT_MODE,
     ) -> tuple[State, bool]:
-        """Append `mode/set` unless that mode is in force; give the state and whether it changed."""
+        """Append `mode/set` unless that mode is in force; return the state, and whether it changed."""
         ...
 
 
@@ -59,7 +59,7 @@ class ModeSetter:
     """Sets modes for people; one instance a process, which holds no state."""
 
     def __init__(self, log: _Log, folds: SetsModes, policies: _Policies) -> None:
-        """Take what it reads and appends through."""
+        """Take what it reads and appends with."""
         self._log = log
         self._folds = folds
         self._policies = policies
@@ -67,8 +67,8 @@ class ModeSetter:
     async def set_mode(self, key: SessionKey, wanted: ModeId, *, by: str, allow: Allow) -> Change:
         """Set a mode, also of a session that has sent nothing yet.
 
-        `allow` is asked about the state that the event follows, again if others append meanwhile, so that
-        what was a tightening cannot have become a loosening when it is appended.
+        `allow` is called with the state that the event follows, and again if others append first: what was
+        a tightening may have become a loosening.
 
         Args:
             key: the session.

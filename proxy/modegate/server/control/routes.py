@@ -73,5 +73,5 @@ class Control:
         return Router(self._routes, redirect_slashes=False)
 
     def close(self) -> None:
-        """End every stream within about a second, so that none holds up a shutdown."""
+        """End every stream within about a second: none may hold up a shutdown."""
         self._streams.close()

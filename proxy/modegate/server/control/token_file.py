@@ -41,7 +41,7 @@ def read_token(state_dir: Path) -> str | None:
 def ensure_token(state_dir: Path) -> str:
     """Return the stored token; make one (mode 0600, complete or not at all) where there is none.
 
-    It is kept over restarts, so that several processes of one machine share it.
+    It outlives restarts, and several processes of one machine share it.
 
     Raises:
         OSError: the folder cannot be written.

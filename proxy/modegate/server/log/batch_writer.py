@@ -1,7 +1,7 @@
 """Records that nothing depends on, written in batches off the path of a request.
 
-`call/judged` of released calls, `session/open` and the index's rows may follow what they tell of. What
-cannot be written is counted and reported, never waited for.
+`call/judged` of released calls and the rows of the index may be written after what they tell of. What cannot
+be written is counted and reported. Nothing waits for it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BATCH = 200
 """Events that are written without waiting longer."""
 
 MAX_WAITING = 10_000
-"""Events kept while the store is slow; what comes on top of them is lost."""
+"""Events kept while the store is slow; more are lost."""
 
 TOUCH_EVERY_S = 5.0
 """How often the index is told of a session that keeps sending requests in the same way."""
@@ -41,7 +41,7 @@ class BatchWriter:
     """Collects records and rows of the index, and writes them while `run` runs."""
 
     def __init__(self, folds: Folds, clock: Clock) -> None:
-        """Write through the folds, so that their states stay current without a read."""
+        """Write through the folds, whose states then stay current without a read."""
         self.lost = 0
         """Events that were not written, or of which nobody knows whether they were."""
         self._folds = folds

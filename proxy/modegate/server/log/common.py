@@ -19,13 +19,13 @@ FEED_PAGE = 10_000
 """Entries of the feed given at once; whoever is further behind gets a gap, which costs less."""
 
 KEEP_QUESTIONS_MS = 24 * 60 * 60 * 1000
-"""How long the index knows a question after it expired, so that a late answer is told that it has."""
+"""How long the index knows a question after it expired. Until then a late answer is told so."""
 
 DERIVED = "derived"
 """`Seen.how` of a session whose id was made from its first message."""
 
 ANY_AGENT = ""
-"""In the index of derived sessions, the agent of one that is not known yet: it is kin to every agent."""
+"""The agent of a derived session of which none is known yet: it is a sibling of every agent's."""
 
 
 TELL_EVERY_S = 10.0
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 class Failures:
-    """Turns what a store says into an error for clients, who get none of its words; the operator gets all."""
+    """Turns a store's errors into ours. A client gets none of the store's words, the operator all."""
 
     def __init__(self) -> None:
         """Nothing was told yet."""
@@ -69,17 +69,17 @@ def is_sibling_of_all(key: SessionKey, entries: Sequence[Entry]) -> bool:
 def require_whole(
     key: SessionKey, after: Seq, records: Sequence[Record], limit: int, promised: int
 ) -> None:
-    """Check what a read gave: seqs follow one another from `after`, and reach what was promised.
+    """Check what a read returned: seqs follow one another from `after`, and reach what was promised.
 
     Args:
         key: the session.
         after: where the read began.
-        records: what it gave, in order.
-        limit: how many it would have given at most.
+        records: what it returned, in order.
+        limit: how many it would have returned at most.
         promised: a seq that the log is known to have reached before the read.
 
     Raises:
-        SessionUnreadable: events were trimmed or deleted, so that the mode in force is not known.
+        SessionUnreadable: events were trimmed or deleted, and nobody knows the mode in force.
     """
     last = records[-1].seq if records else after
     if records and last - after != len(records):
@@ -94,7 +94,7 @@ def require_whole(
 
 
 def require_no_trace(key: SessionKey, found: bool) -> None:
-    """Check a session of which a read gave no event, and of which none was promised.
+    """Check a session of which a read returned no event, and of which none was promised.
 
     Args:
         key: the session.
@@ -115,7 +115,7 @@ def write_cursor(at: int, session: SessionId) -> str:
 
 
 def read_cursor(cursor: str) -> tuple[int, SessionId]:
-    """Read what `write_cursor` gave.
+    """Read what `write_cursor` returned.
 
     Raises:
         BadRequest: it is something else.

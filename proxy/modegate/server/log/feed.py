@@ -1,7 +1,4 @@
-"""Two ways to read the feed: strictly, shared by all who ask at a time, and following it.
-
-Whoever follows it needs no constant and no bookkeeping of its own.
-"""
+"""Two ways to read the feed: strictly, in one read for all who ask at a time; or following it."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ AGAIN_S = 0.2
 
 
 class SharedFeed:
-    """Reads the feed once for all who ask at a time; each of them sees what was acknowledged before it asked.
+    """Reads the feed for many callers; each of them sees what was acknowledged before it asked.
 
     One read is in flight at a time. Whoever asks meanwhile shares the next one.
     """
@@ -84,8 +81,8 @@ class Changed:
 class FeedFollower:
     """Yields which sessions may have changed, as soon as one has, and without any after `FOLLOW_S`.
 
-    First it says that any may have, so that whoever reads states then misses nothing. If the log fails, the
-    next call goes on where the last one was.
+    First it says that every session may have: whoever reads states after that misses nothing. If the log
+    fails, the next call goes on from the same position.
     """
 
     def __init__(self, log: EventLog) -> None:

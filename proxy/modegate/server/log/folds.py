@@ -32,7 +32,7 @@ ATTEMPTS = 20
 """How often something is decided anew while others append to the same session."""
 
 Decide = Callable[[State], Sequence[Event]]
-"""Returns what the log is to hold next; raises what its caller is to get instead."""
+"""Returns the events to append to a state's log; raises to refuse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Folds:
         self._moved = log.moved
         self._feed = SharedFeed(log, self._take)
         self.on_append: list[Callable[[SessionKey], None]] = []
-        """Told of each append of this process before its caller is, also of one that may have failed."""
+        """Called with the session of each append of this process, before the append returns or raises."""
 
     def __len__(self) -> int:
         """Count the sessions in memory."""
@@ -133,14 +133,14 @@ class Folds:
         *,
         confirm: bool = False,
     ) -> Decided:
-        """Append what `decide` returns for the session's state; if others append first, decide anew.
+        """Append what `decide` returns for the session's state. If others append first, decide anew.
 
         Args:
             key: the session.
             by: who writes the events, or who writes each.
             decide: called with the very state that its events will follow.
-            confirm: append also where there are no events. An append of nothing tells the feed again, in
-                case that failed when the log came to its end.
+            confirm: append even if there are no events, which tells the feed again where the log ends. An
+                earlier append may have failed before the feed was told.
 
         Raises:
             Conflict: others kept appending. Only a person is told so.
@@ -172,11 +172,11 @@ class Folds:
         *,
         first: ModeId = DEFAULT_MODE,
     ) -> tuple[State, bool]:
-        """Append `mode/set` unless that mode is in force; give the state and whether it was appended.
+        """Append `mode/set` unless that mode is in force; return the state, and whether it was appended.
 
-        A session that has not begun is to begin in `first`, so that no other mode is in force already.
-        Whether the policy has the mode is the caller's to check. `allow` is called with the very state
-        that the event would follow, and raises what the caller is to get instead.
+        A session that has not begun will begin in `first`; no other mode is in force before that. The caller
+        has checked that the policy has the mode. `allow` is called with the very state that the event would
+        follow, and raises to refuse it.
 
         Raises:
             Conflict, LogUnavailable, SessionUnreadable: see `decide`.

@@ -1,4 +1,4 @@
-"""The event log's protocol: what both stores offer, and nothing above them knows which one it has."""
+"""The event log's protocol: what every store offers. Nothing above knows which one it has."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ class Question:
 class EventLog(Protocol):
     """Append-only logs of sessions, a feed over all of them, an index, checkpoints and bodies.
 
-    Every method raises `LogUnavailable` when the store cannot be reached or is broken, and those that tell
-    what is in it also `AnotherLog` when it is not the store that this process belongs to (`TrustedStore`).
+    Every method raises `LogUnavailable` if the store cannot be reached or is broken. Those that read from it
+    also raise `AnotherLog` if it is not the store that this process trusts (`TrustedStore`).
     """
 
     @property
@@ -85,7 +85,7 @@ class EventLog(Protocol):
     async def append(
         self, key: SessionKey, entries: Sequence[Entry], *, expect: Seq | None = None
     ) -> Seq:
-        """Append all entries or none, durably; give the last one's seq.
+        """Append all entries or none, durably; return the last one's seq.
 
         With no entries, only tell the feed again where the log ends (an earlier append may have failed
         between the log and the feed).
@@ -156,7 +156,7 @@ class EventLog(Protocol):
         ...
 
     async def adopt(self) -> str:
-        """Trust the store as it is from now on, as an operator has decided; give its identity."""
+        """Trust the store as it is from now on, as an operator has decided; return its identity."""
         ...
 
     async def warnings(self) -> list[str]:

@@ -1,7 +1,7 @@
-"""Which Redis is the log's: it has an identity and marks, and what was read is held against them.
+"""Which Redis is the log's: each read is checked against its identity and its marks.
 
-Redis may be replaced, emptied or made to evict while modegate runs, so it is asked with each read of what is
-not in memory: its identity behind the rest, the marks before what they vouch for.
+Redis may be replaced, emptied or made to evict while modegate runs. So each read of what is not in memory
+asks for the marks before what they vouch for, and for the identity after everything else.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class RedisIdentity:
         self._marked.add(tenant)
 
     async def adopt(self) -> str:
-        """Trust the store as it is from now on, what it has lost included; give its identity."""
+        """Trust the store as it is from now on, with all that it has lost; return its identity."""
         before = self._trusted.identity
         wanted = self._trusted.given or new_identity()
         identity: str = (await self._claim([STORE], [wanted])).decode()

@@ -53,8 +53,8 @@ class Slots:
     def use(self, key: SessionKey) -> Slot:
         """Return a session's slot; make one if it is not in memory.
 
-        A slot that is dropped while it is being filled is of no use to later callers, so that changes which
-        it misses do no harm.
+        A slot that is dropped while it is being filled serves no later caller, so changes that it misses do
+        no harm.
         """
         slot = self._slots.get(key)
         if slot is None:

@@ -42,7 +42,7 @@ class SqliteFile:
         self._failures = Failures()
 
     def adopt(self) -> str:
-        """Trust the file as it is from now on; give its identity.
+        """Trust the file as it is from now on; return its identity.
 
         Raises:
             AnotherLog: it was removed or replaced, or a setting says which one it must be.

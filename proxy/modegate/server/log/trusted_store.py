@@ -1,9 +1,9 @@
-"""Which store this process belongs to: a store that is gone, or another one, must not open the gate.
+"""Which store this process trusts: a store that is gone, or another one, must not open the gate.
 
-A store is given an identity once, when it is first used. Where the process finds none it takes the one
-of the store that it meets, and keeps it beside the control token. From then on it trusts no other:
-an empty store, or one of another identity, says nothing about the modes that were set. `adopt` is how an
-operator who has looked says that it is the right one.
+A store gets an identity when it is first used. A process that trusts none yet takes the identity of the store
+it meets first, and keeps it beside the control token. From then on it trusts no other: an empty store, or one
+of another identity, says nothing about the modes that were set. With `adopt`, an operator who has looked says
+that a store is the right one.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class TrustedStore:
         self._doubted = True
 
     def reached(self, end: int) -> None:
-        """Note how far the feed has come, now and then, so that an older copy is told by it."""
+        """Note now and then how far the feed has come: an older copy of the store ends before that."""
         if self._doubted:
             return
         self._last = end
@@ -95,7 +95,7 @@ class TrustedStore:
         return self._identity
 
     def is_ours(self, found: str | None) -> bool:
-        """Return whether a store is trusted; False: none was met yet, so that this one is to be kept.
+        """Return whether a store is trusted; False if none was met yet, and this one is to be kept.
 
         Args:
             found: what the store is called; None if it has no identity.

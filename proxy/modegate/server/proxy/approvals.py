@@ -48,7 +48,7 @@ class _Wait:
         self.now = self._began = self._alone = now
 
     def goes_on(self, known: Approval, now: float) -> float:
-        """Take what is known now; give the time."""
+        """Take what is known now; return the time."""
         self.now = now
         self._alone = now if known.shown else self._alone
         return now
@@ -87,11 +87,11 @@ class Approvals(Questions):
     async def ask(
         self, key: SessionKey, asked: ApprovalAsked, *, mode_seq: Seq | None = None
     ) -> Approval:
-        """Ask a person, or join the open question that asks the same; give the question as it stands.
+        """Ask a person, or join the open question that asks the same; return the question as it stands.
 
-        With `mode_seq`, the question is about the mode that was set there; if another one has been set
-        meanwhile, nothing is asked and the approval comes back closed. A caller that is cancelled goes on
-        only once the question is written or not, so that `leave` finds it: nobody else would take it back.
+        With `mode_seq`, the question is about the mode that was set there. If another one has been set
+        meanwhile, nothing is asked, and the approval comes back closed. A caller that is cancelled goes on
+        only when the append has ended: `leave` must find the question, as nobody else would take it back.
 
         Raises:
             LogUnavailable, SessionUnreadable: nobody can be asked now.
@@ -122,12 +122,12 @@ class Approvals(Questions):
         streamed: bool,
         draining: asyncio.Event,
     ) -> Approval:
-        """Wait until a question is settled or its step must go on; give it as the log then has it.
+        """Wait until a question is settled or its step must go on; return it as the log then has it.
 
-        `known` is the question as `ask` gave it: it stands in the log, which may be gone at once.
-        It is detached if nobody is there, in time, or at a shutdown (`draining`), but for this step alone if
-        others wait for it too; an answer that was in the log first wins. A caller that is cancelled calls
-        `leave`.
+        `known` is the question as `ask` returned it: it is in the log, even if that cannot be read now.
+        The question is detached if nobody is there, in time, or at a shutdown (`draining`). If other steps
+        wait for it, it is detached from this one alone. An answer that was in the log first wins. A caller
+        that is cancelled calls `leave`.
 
         Raises:
             LogUnavailable: the log was still gone when the wait was over.
@@ -216,9 +216,9 @@ class Approvals(Questions):
         await _to_its_end(self._folds.decide(key, "gate", decide))
 
     async def run(self) -> None:
-        """Close what nobody came back for when its time is over, so that people's dialogs are withdrawn.
+        """Close what nobody came back for when its time is over: people's dialogs are then withdrawn.
 
-        Where this process is gone by then nobody does, but then it cannot be answered any more either.
+        If this process is gone by then, nobody closes it, but it cannot be answered any more either.
         """
         while True:
             self._went.clear()

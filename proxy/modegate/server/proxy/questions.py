@@ -1,7 +1,7 @@
 """Questions to people, as people see them: which are open, what becomes of them, who is shown them.
 
-A question lives in its session's log and nowhere else, so that it can be answered at any replica, and the
-first answer in the log wins. The core decides.
+A question lives in its session's log and nowhere else. It can be answered at any replica, and the first
+answer in the log wins. The core decides.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Questions:
         Raises:
             NotOpen: there is no such question, or it is settled; says how.
             BadOption, UnknownMode: the option was not offered, or leads to a mode that is gone.
-            LogUnavailable: it may have landed; the next try tells.
+            LogUnavailable: it may be in the log nevertheless; the next try shows that.
         """
 
         def decide(state: State) -> Sequence[Event]:
@@ -131,7 +131,7 @@ class Questions:
     async def delivered(
         self, key: SessionKey, approval_id: str, via: str, client: str = ""
     ) -> Approval:
-        """Note, once, that a client shows the question to its person, so that its step waits for them.
+        """Note, once, that a client shows the question to its person: its step then waits for them.
 
         Raises:
             NotOpen: there is no such question.

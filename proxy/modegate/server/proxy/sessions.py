@@ -38,7 +38,7 @@ class Sessions:
     def __init__(
         self, eventlog: EventLog, folds: Folds, batch_writer: BatchWriter, clock: Clock
     ) -> None:
-        """Take what it reads and writes through."""
+        """Take what it reads and writes with."""
         self._log = eventlog
         self._folds = folds
         self._batch_writer = batch_writer
@@ -61,7 +61,7 @@ class Sessions:
         return found
 
     async def enter(self, found: Identified, policy: Policy, path: str) -> ModesInForce:
-        """Begin a step: give what it stands under; a session seen for the first time may be opened.
+        """Begin a step: return what it stands under. A session that is seen for the first time may be opened.
 
         Raises:
             LogUnavailable: the log cannot be read or written, or others kept appending to the session.
@@ -161,7 +161,7 @@ def _author(event: Event) -> str:
 
 
 class States(Protocol):
-    """Whoever gives the states of sessions."""
+    """Whoever has the states of sessions."""
 
     async def state(self, key: SessionKey) -> State:
         """Return a state that holds every event that was acknowledged before the call."""
@@ -183,7 +183,7 @@ async def chain_of(folds: States, key: SessionKey, state: State) -> list[tuple[S
 
 
 async def held_by(folds: States, key: SessionKey, state: State) -> Held:
-    """Return by whom a session is held; by none, as far as is known, where a parent has lost events.
+    """Return by whom a session is held: by none, as far as is known, if a parent has lost events.
 
     Raises:
         LogUnavailable: the log cannot be read.

@@ -47,7 +47,7 @@ class SessionWatch:
     def __init__(
         self, watchers: Watchers, sessions: Sessions, policies: Policies, key: SessionKey
     ) -> None:
-        """Take what it reads through."""
+        """Take what it reads with."""
         self._watchers = watchers
         self._sessions = sessions
         self._policies = policies
@@ -88,7 +88,7 @@ class Watchers:
     def watch(
         self, sessions: Sessions, policies: Policies, key: SessionKey
     ) -> Iterator[SessionWatch]:
-        """Watch a session during a step; begun before its log is read, so that nothing falls between."""
+        """Watch a session during a step. Begin before its log is read: nothing may fall between."""
         watch = SessionWatch(self, sessions, policies, key)
         mark = watch.mark
         self.add(mark, (key,))
