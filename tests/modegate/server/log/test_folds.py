@@ -14,11 +14,11 @@ from redis.asyncio import Redis
 
 from modegate.core.errors import AnotherLog, Conflict, LogUnavailable, SessionUnreadable
 from modegate.core.ids import CallId, Lane, ModeId, Seq, SessionId, SessionKey, StepId, ToolName
-from modegate.core.log.events import CallJudged, ModeSet, RequestHeader, SessionOpen
+from modegate.core.log.events import CallJudged, Event, ModeSet, RequestHeader, SessionOpen
 from modegate.core.log.fold import State, fold_all
 from modegate.core.log.records import Entry, Record
 from modegate.server.clock import SystemClock
-from modegate.server.log.folds import CHECKPOINT_EVERY, Folds
+from modegate.server.log.folds import ATTEMPTS, CHECKPOINT_EVERY, Folds
 from modegate.server.log.open import open_log
 from modegate.server.log.protocol import Changes, EventLog
 from modegate.server.log.redis import RedisLog
@@ -267,6 +267,33 @@ async def test_setting_a_mode_gives_up_after_some_conflicts(tmp_path: Path) -> N
     with pytest.raises(Conflict, match="changes too fast"):
         await Folds(log, SystemClock()).set_mode(S, PLAN, "person:cli")
     await log.close()
+
+
+async def test_g13_only_a_person_is_told_that_others_were_faster(tmp_path: Path) -> None:
+    """To an agent it is the log that fails: its step must not go on as if there were nothing to append."""
+    log = Rival(tmp_path / "log.db", SystemClock())
+    folds = Folds(log, SystemClock())
+    seen: list[State] = []
+
+    def decide(state: State) -> list[Event]:
+        seen.append(state)
+        return [ModeSet(PLAN)]
+
+    with pytest.raises(LogUnavailable, match="changes too fast"):
+        await folds.decide(S, lambda _: "agent", decide)
+    # Each time on what the others had appended by then.
+    assert [state.seq for state in seen] == list(range(ATTEMPTS))
+    await log.close()
+
+
+async def test_what_is_decided_is_folded_and_nothing_is_appended_for_nothing(store: Store) -> None:
+    folds = folds_of(store)
+    decided = await folds.decide(S, lambda _: "policy", lambda _: [ModeSet(PLAN)])
+    assert (decided.before, decided.after) == (State(), await folds.state(S))
+    assert [(r.by, r.event) for r in await folds.log.read(S)] == [("policy", ModeSet(PLAN))]
+    nothing = await folds.decide(S, "gate", lambda _: [])
+    assert nothing.after is nothing.before
+    assert len(await folds.log.read(S)) == 1
 
 
 async def test_a_gap_drops_what_is_in_memory(tmp_path: Path) -> None:
