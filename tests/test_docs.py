@@ -21,13 +21,9 @@ from modegate.cli import main
 from modegate.core.log.events import TYPES
 from modegate.core.policy.file import KEYS
 from modegate.core.wire.own_paths import OWN
-from modegate.server.access import Access
-from modegate.server.clock import Clock
-from modegate.server.control.policy import PolicySource
-from modegate.server.control.routes import Control, Folds
-from modegate.server.log.protocol import EventLog
+from modegate.server.control.routes import Control
+from modegate.server.extension import Services
 from modegate.server.metrics import Metrics, Watched
-from modegate.server.proxy.approvals import Approvals
 from modegate.server.settings import Settings
 
 ROOT = Path(__file__).parents[1]
@@ -64,14 +60,9 @@ def test_every_event_is_described(name: str) -> None:
 
 
 def control_routes() -> list[str]:
-    control = Control(
-        log=cast(EventLog, None),
-        folds=cast(Folds, None),
-        policies=cast(PolicySource, None),
-        approvals=cast(Approvals, None),
-        clock=cast(Clock, None),
-        access=cast(Access, None),
-    )
+    nothing: Any = None
+    parts = {field.name: nothing for field in fields(Services)}
+    control = Control(Services(**parts))
     routes = cast(list[Route], control.router().routes)
     return [
         f"{method} /control{route.path}"

@@ -91,14 +91,7 @@ async def compose(
     async with AsyncExitStack() as stack:
         steps = _steps(settings, dialects, stack, waits, keepalive)
         services = _services(settings, steps)
-        control = Control(
-            log=services.log,
-            folds=services.folds,
-            policies=services.policies,
-            approvals=services.approvals,
-            clock=services.clock,
-            access=services.access,
-        )
+        control = Control(services)
         extension = acp(services) if acp is not None else None
         jobs = (*_jobs(steps), *(extension.jobs if extension else ()))
         yield Composed(steps, services, control, jobs, extension)

@@ -73,15 +73,7 @@ def app_of(
         metrics=Metrics(),
         batch_writer=nothing,
     )
-    control = Control(
-        log=services.log,
-        folds=services.folds,
-        policies=policies,
-        approvals=services.approvals,
-        clock=services.clock,
-        access=services.access,
-    )
-    return create_app(services, proxy, control)
+    return create_app(services, proxy, Control(services))
 
 
 def client_of(app: ASGIApp) -> httpx.AsyncClient:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Collection
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from anyio import move_on_after
@@ -14,19 +14,18 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from modegate.core.errors import BadRequest, ModegateError, NotOpen
-from modegate.core.ids import ModeId, SessionKey, Tenant
+from modegate.core.ids import SessionKey, Tenant
 from modegate.core.levels import to_answer
 from modegate.core.log.answering import MAX_COMMENT
 from modegate.core.log.approval_events import Option
 from modegate.core.log.approvals import Approval
 from modegate.core.policy.model import Level
 from modegate.server.access import problem
-from modegate.server.clock import Clock
 from modegate.server.control.follow import QuestionFollower
 from modegate.server.control.http import body_of, need, person_of, tenant_of
 from modegate.server.control.streams import EventStreams, event, wants_stream
-from modegate.server.log.protocol import EventLog
-from modegate.server.proxy.questions import Pending, Questions
+from modegate.server.extension import Services
+from modegate.server.proxy.questions import Pending
 
 MAX_VIA = 64
 """Characters of a client's kind, and of its name."""
@@ -35,16 +34,6 @@ LEAVE_S = 5.0
 """How long noting that a client has left may take."""
 
 T = TypeVar("T")
-
-
-class _Modes(Protocol):
-    @property
-    def modes(self) -> Collection[ModeId]: ...
-
-
-class _Policies(Protocol):
-    @property
-    def current(self) -> _Modes: ...
 
 
 class _Answer(msgspec.Struct, forbid_unknown_fields=True):
@@ -69,19 +58,10 @@ _decode_left = msgspec.json.Decoder(_Left).decode
 class ApprovalRoutes:
     """The handlers below `/control/v1/approvals`."""
 
-    def __init__(
-        self,
-        approvals: Questions,
-        log: EventLog,
-        policies: _Policies,
-        clock: Clock,
-        streams: EventStreams,
-    ) -> None:
+    def __init__(self, services: Services, streams: EventStreams) -> None:
         """Keep what the handlers ask."""
-        self._approvals = approvals
-        self._log = log
-        self._policies = policies
-        self._clock = clock
+        self._services = services
+        self._approvals = services.approvals
         self._streams = streams
 
     def routes(self) -> list[Route]:
@@ -125,7 +105,7 @@ class ApprovalRoutes:
                 given.option,
                 comment=given.comment,
                 by=person_of(request),
-                modes=self._policies.current.modes,
+                modes=self._services.policies.current.modes,
             )
         except NotOpen as error:
             return problem(error.status, error.code, str(error), **await self._how(key, name))
@@ -180,7 +160,8 @@ class ApprovalRoutes:
     async def _follow(self, tenant: Tenant, client: str) -> AsyncGenerator[list[bytes]]:
         """Yield what is open and what changes; when this ends, its client shows nothing any more."""
         try:
-            follower = QuestionFollower(self._approvals, self._log, self._clock, tenant)
+            services = self._services
+            follower = QuestionFollower(self._approvals, services.log, services.clock, tenant)
             async with aclosing(follower.follow()) as changes:
                 async for news in changes:
                     yield [event(shown(one)) for one in news]

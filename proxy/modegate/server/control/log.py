@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from typing import Protocol
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -12,22 +11,17 @@ from starlette.routing import Route
 from modegate.core.errors import LogUnavailable
 from modegate.core.policy.model import Level
 from modegate.server.control.http import need, person_of
-from modegate.server.log.protocol import EventLog
+from modegate.server.extension import Services
 
 logger = logging.getLogger(__name__)
-
-
-class _Folds(Protocol):
-    def begin_anew(self) -> None: ...
 
 
 class LogRoutes:
     """The handlers; one instance a process."""
 
-    def __init__(self, log: EventLog, folds: _Folds) -> None:
+    def __init__(self, services: Services) -> None:
         """Keep what the handlers ask."""
-        self._log = log
-        self._folds = folds
+        self._log, self._folds = services.log, services.folds
 
     def routes(self) -> list[Route]:
         """Return the routes below `/control`."""

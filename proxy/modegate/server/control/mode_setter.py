@@ -11,29 +11,11 @@ from modegate.core.ids import DEFAULT_MODE, ModeId, SessionId, SessionKey
 from modegate.core.levels import follows, to_set
 from modegate.core.log.fold import State
 from modegate.core.policy.model import Level, Policy
+from modegate.server.log.folds import Folds
+from modegate.server.log.protocol import EventLog
 
 Allow = Callable[[Level, State], None]
 """Takes the level that the change needs, and the state that it would follow; raises if it must not be."""
-
-
-class _Log(Protocol):
-    async def was_seen(self, key: SessionKey) -> bool: ...
-
-
-class SetsModes(Protocol):
-    """Whoever appends a mode to the log of a session."""
-
-    async def set_mode(
-        self,
-        key: SessionKey,
-        mode: ModeId,
-        by: str,
-        allow: Callable[[State], None] | None = None,
-        *,
-        first: ModeId = DEFAULT_MODE,
-    ) -> tuple[State, bool]:
-        """Append `mode/set` unless that mode is in force; return the state, and whether it changed."""
-        ...
 
 
 class _Policies(Protocol):
@@ -58,7 +40,7 @@ class Change:
 class ModeSetter:
     """Sets modes for people; one instance a process, which holds no state."""
 
-    def __init__(self, log: _Log, folds: SetsModes, policies: _Policies) -> None:
+    def __init__(self, log: EventLog, folds: Folds, policies: _Policies) -> None:
         """Take what it reads and appends with."""
         self._log = log
         self._folds = folds

@@ -2,58 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from modegate.core.policy.model import Policy
-from modegate.core.policy.problems import Problem
-from modegate.server.access import Access
-
-
-class PolicyStatus(Protocol):
-    """How the policies file stands."""
-
-    @property
-    def generation(self) -> int:
-        """How many policies have been in force since the start."""
-        ...
-
-    @property
-    def loaded_at(self) -> int:
-        """When the policy came into force, milliseconds since the epoch."""
-        ...
-
-    @property
-    def problems(self) -> Sequence[Problem]:
-        """Why the file as it is now is not in force; empty if it is."""
-        ...
-
-
-class PolicySource(Protocol):
-    """What the control API needs of the policies."""
-
-    @property
-    def current(self) -> Policy:
-        """The policy in force."""
-        ...
-
-    @property
-    def status(self) -> PolicyStatus:
-        """How its last reload went."""
-        ...
+from modegate.server.extension import Services
+from modegate.server.policies import Policies
 
 
 class PolicyRoutes:
     """The handler; one instance a process."""
 
-    def __init__(self, policies: PolicySource, access: Access) -> None:
+    def __init__(self, services: Services) -> None:
         """Keep what it asks."""
-        self._policies = policies
-        self._access = access
+        self._policies, self._access = services.policies, services.access
 
     def routes(self) -> list[Route]:
         """Return the route below `/control`."""
@@ -64,7 +28,7 @@ class PolicyRoutes:
         return JSONResponse({**_policy_json(self._policies), "warnings": self._access.warnings()})
 
 
-def _policy_json(policies: PolicySource) -> dict[str, Any]:
+def _policy_json(policies: Policies) -> dict[str, Any]:
     """Return the policy in force and its last reload."""
     policy, status = policies.current, policies.status
     return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -18,24 +18,18 @@ from modegate.core.log.fold import State
 from modegate.core.log.parents import Held
 from modegate.core.log.records import Record, to_json
 from modegate.core.policy.gating import left_out
-from modegate.core.policy.model import Level, Policy
+from modegate.core.policy.model import Level
 from modegate.server.control.approvals import shown
 from modegate.server.control.http import body_of, need, person_of, tenant_of
-from modegate.server.control.mode_setter import ModeSetter
 from modegate.server.control.streams import EventStreams, event, wants_stream
+from modegate.server.extension import Services
 from modegate.server.log.feed import FeedFollower
-from modegate.server.log.protocol import EventLog, Listed
-from modegate.server.proxy.questions import Questions
-from modegate.server.proxy.sessions import States, held_by, summarize
+from modegate.server.log.protocol import Listed
+from modegate.server.proxy.sessions import held_by, summarize
 
 PAGE = 50
 MAX_PAGE = 200
 EVENTS_PAGE = 1000
-
-
-class _Policies(Protocol):
-    @property
-    def current(self) -> Policy: ...
 
 
 class _SetMode(msgspec.Struct, forbid_unknown_fields=True):
@@ -48,22 +42,10 @@ _decode_set_mode = msgspec.json.Decoder(_SetMode).decode
 class SessionRoutes:
     """The handlers below `/control/v1/sessions`; one instance a process."""
 
-    def __init__(
-        self,
-        *,
-        log: EventLog,
-        folds: States,
-        policies: _Policies,
-        setter: ModeSetter,
-        approvals: Questions,
-        streams: EventStreams,
-    ) -> None:
+    def __init__(self, services: Services, streams: EventStreams) -> None:
         """Keep what the handlers ask."""
-        self._log = log
-        self._folds = folds
-        self._policies = policies
-        self._setter = setter
-        self._approvals = approvals
+        self._services = services
+        self._log, self._folds = services.log, services.folds
         self._streams = streams
 
     def routes(self) -> list[Route]:
@@ -87,7 +69,7 @@ class SessionRoutes:
         return JSONResponse(body)
 
     async def _row(self, row: Listed) -> dict[str, Any]:
-        seen = await summarize(self._folds, self._policies.current, row)
+        seen = await summarize(self._folds, self._services.policies.current, row)
         state = seen.state
         return {
             "id": row.key.session,
@@ -110,7 +92,7 @@ class SessionRoutes:
             await self._must_be_known(key)
         body = _state_json(key, state)
         body |= _held_json(state, await held_by(self._folds, key, state))
-        body["approvals"] = [shown(one) for one in await self._approvals.of(key)]
+        body["approvals"] = [shown(one) for one in await self._services.approvals.of(key)]
         return JSONResponse(body)
 
     async def set_mode(self, request: Request) -> Response:
@@ -122,7 +104,9 @@ class SessionRoutes:
         def allow(level: Level, now: State) -> None:
             need(request, level, words_to_set(now, wanted))
 
-        change = await self._setter.set_mode(key, wanted, by=person_of(request), allow=allow)
+        change = await self._services.setter.set_mode(
+            key, wanted, by=person_of(request), allow=allow
+        )
         state = change.state
         body = {
             "mode": state.mode,
