@@ -20,6 +20,7 @@ MAX_RUNNING = 64
 SESSION_CANCEL = "session/cancel"
 CANCEL_REQUEST = "$/cancel_request"
 
+Result = Callable[[], Awaitable[Message]]
 Spawn = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
 
@@ -49,9 +50,7 @@ class RunningRequests:
         """Return whether a request of this id is under way."""
         return request in self._running
 
-    def later(
-        self, request: Request, session: SessionId, result: Callable[[], Awaitable[Message]]
-    ) -> None:
+    def later(self, request: Request, session: SessionId, result: Result) -> None:
         """Answer a request when its result is there; others are handled meanwhile.
 
         Raises:
@@ -62,24 +61,17 @@ class RunningRequests:
         task = self._spawn(self._run(request, session, result))
         self._running[request.id] = _Running(request, session, task)
 
-    async def _run(
-        self, request: Request, session: SessionId, result: Callable[[], Awaitable[Message]]
-    ) -> None:
-        error: Exception | None = None
-        value: Message = {}
+    async def _run(self, request: Request, session: SessionId, result: Result) -> None:
         try:
             value = await result()
-        except (RpcError, ModegateError) as known:
-            error = known
-        except Exception as unknown:
-            logger.exception("%s of a client failed", request.method)
-            error = unknown
-        if self._running.pop(request.id, None) is None:
-            return
-        if error is None:
-            self._answers.answer(request, session, value)
+        except Exception as error:
+            if not isinstance(error, RpcError | ModegateError):
+                logger.exception("%s of a client failed", request.method)
+            if self._running.pop(request.id, None) is not None:
+                self._answers.fail(request, session, error)
         else:
-            self._answers.fail(request, session, error)
+            if self._running.pop(request.id, None) is not None:
+                self._answers.answer(request, session, value)
 
     def stop(self, session: SessionId, by: str, *, method: str | None = None) -> None:
         """Cancel what runs for a session: all of it, or one method."""

@@ -74,11 +74,7 @@ class Stdio:
     ) -> None:
         """Take how to reach the proxy, the editor and the person.
 
-        Args:
-            connect: opens a connection, or raises `Unreachable`.
-            write: writes a line to the editor; may block, and raises OSError when the editor is gone.
-            tell: tells the person something.
-            retry, last_answers: seconds, for tests.
+        `connect` raises `Unreachable`. `write` may block, and raises OSError when the editor is gone.
         """
         self._connect = connect
         self._write = write

@@ -31,6 +31,16 @@ MAX_STREAMS = MAX_SESSIONS + 1
 """Open streams of one connection: one for each session that it may follow, and its own."""
 
 
+class _Refused(Exception):
+    def __init__(self, answer: Response) -> None:
+        super().__init__("refused")
+        self.answer = answer
+
+
+def _refused(status: int, code: str, text: str) -> _Refused:
+    return _Refused(problem(status, code, text))
+
+
 class Streamable:
     """The handlers of `/acp` without a WebSocket."""
 
@@ -40,36 +50,37 @@ class Streamable:
 
     async def serve(self, caller: Caller, asgi: Asgi) -> None:
         """Answer one request."""
-        scope, receive, send = asgi
+        scope, receive, _ = asgi
         request = HttpRequest(scope, receive)
-        match scope["method"]:
-            case "POST":
-                await self._post(caller, request, asgi)
-            case "GET":
-                await self._get(caller, request, asgi)
-            case "DELETE":
-                await self._delete(caller, request)(scope, receive, send)
-            case _:
-                answer = problem(405, "method_not_allowed", "use GET, POST or DELETE")
-                answer.headers["allow"] = "GET, POST, DELETE"
-                await answer(scope, receive, send)
+        try:
+            match scope["method"]:
+                case "POST":
+                    await self._post(caller, request, asgi)
+                case "GET":
+                    await self._get(caller, request, asgi)
+                case "DELETE":
+                    self._connections.drop(self._of(caller, request))
+                    await Response(status_code=202)(*asgi)
+                case _:
+                    answer = problem(405, "method_not_allowed", "use GET, POST or DELETE")
+                    answer.headers["allow"] = "GET, POST, DELETE"
+                    await answer(*asgi)
+        except _Refused as refused:
+            await refused.answer(*asgi)
 
     async def _post(self, caller: Caller, request: HttpRequest, asgi: Asgi) -> None:
         message = await _message(request)
-        if isinstance(message, Response):
-            await message(*asgi)
-            return
-        found = self._of(caller, request)
-        name = CONNECTION_ID in request.headers
-        if not name and isinstance(message, Request) and message.method == "initialize":
+        new = CONNECTION_ID not in request.headers
+        if new and isinstance(message, Request) and message.method == "initialize":
             await (await self._initialize(caller, message))(*asgi)
-        elif isinstance(found, Response):
-            await found(*asgi)
-        elif mismatch := _mismatch(request, message):
-            await mismatch(*asgi)
-        else:
-            await Response(status_code=202)(*asgi)
-            await found.receive(message)
+            return
+        connection = self._of(caller, request)
+        header, named = request.headers.get(SESSION_ID), session_named(message)
+        # Answers are matched by their id alone.
+        if header is not None and named is not None and header != named:
+            raise _refused(400, "bad_request", "Acp-Session-Id is not the session of the message")
+        await Response(status_code=202)(*asgi)
+        await connection.receive(message)
 
     async def _initialize(self, caller: Caller, message: Request) -> Response:
         connection = self._connections.connect(caller, split=True)
@@ -86,35 +97,25 @@ class Streamable:
             return JSONResponse(answer)
         return JSONResponse(answer, headers={CONNECTION_ID: connection.id})
 
-    def _of(self, caller: Caller, request: HttpRequest) -> Connection | Response:
+    def _of(self, caller: Caller, request: HttpRequest) -> Connection:
         name = request.headers.get(CONNECTION_ID)
         if name is None:
-            return problem(400, "bad_request", "the header Acp-Connection-Id is missing")
+            raise _refused(400, "bad_request", "the header Acp-Connection-Id is missing")
         found = self._connections.find(name, caller)
-        return found or problem(404, "unknown_connection", "initialize a new connection")
-
-    def _delete(self, caller: Caller, request: HttpRequest) -> Response:
-        connection = self._of(caller, request)
-        if isinstance(connection, Response):
-            return connection
-        self._connections.drop(connection)
-        return Response(status_code=202)
+        if found is None:
+            raise _refused(404, "unknown_connection", "initialize a new connection")
+        return found
 
     async def _get(self, caller: Caller, request: HttpRequest, asgi: Asgi) -> None:
         if not _accepts(request, "text/event-stream"):
-            await problem(406, "not_acceptable", "Accept must have text/event-stream")(*asgi)
-            return
+            raise _refused(406, "not_acceptable", "Accept must have text/event-stream")
         connection, name = self._of(caller, request), request.headers.get(SESSION_ID)
-        if isinstance(connection, Response):
-            await connection(*asgi)
-        elif name is not None and not fits_session_id(name):
-            await problem(400, "bad_request", "Acp-Session-Id is no session id")(*asgi)
-        elif connection.streams >= MAX_STREAMS:
+        if name is not None and not fits_session_id(name):
+            raise _refused(400, "bad_request", "Acp-Session-Id is no session id")
+        if connection.streams >= MAX_STREAMS:
             text = f"this connection has {MAX_STREAMS} streams already"
-            await problem(429, "too_many_streams", text)(*asgi)
-        else:
-            session = None if name is None else SessionId(name)
-            await self._stream(connection, session, asgi)
+            raise _refused(429, "too_many_streams", text)
+        await self._stream(connection, None if name is None else SessionId(name), asgi)
 
     async def _stream(self, connection: Connection, session: SessionId | None, asgi: Asgi) -> None:
         _, receive, send = asgi
@@ -160,26 +161,23 @@ async def _until_gone(receive: Receive) -> None:
         pass
 
 
-async def _message(request: HttpRequest) -> Incoming | Response:
-    """Read the one message of a POST, or say why it is none."""
-    if (
-        request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        != "application/json"
-    ):
-        return problem(415, "unsupported_media_type", "Content-Type must be application/json")
+async def _message(request: HttpRequest) -> Incoming:
+    """Read the one message of a POST."""
+    kind = request.headers.get("content-type", "").partition(";")[0]
+    if kind.strip().lower() != "application/json":
+        raise _refused(415, "unsupported_media_type", "Content-Type must be application/json")
     if not _accepts(request, "application/json"):
-        return problem(406, "not_acceptable", "Accept must have application/json")
+        raise _refused(406, "not_acceptable", "Accept must have application/json")
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > MAX_MESSAGE:
-            return problem(413, "too_large", f"a message has {MAX_MESSAGE} bytes at most")
+            raise _refused(413, "too_large", f"a message has {MAX_MESSAGE} bytes at most")
     try:
         return jsonrpc.read(bytes(body))
-    except Batch as error:
-        return JSONResponse(jsonrpc.failure(None, error), 501)
     except RpcError as error:
-        return JSONResponse(jsonrpc.failure(error.request, error), 400)
+        status = 501 if isinstance(error, Batch) else 400
+        raise _Refused(JSONResponse(jsonrpc.failure(error.request, error), status)) from error
 
 
 def _accepts(request: HttpRequest, wanted: str) -> bool:
@@ -188,11 +186,3 @@ def _accepts(request: HttpRequest, wanted: str) -> bool:
         return wanted == "application/json"
     kinds = {part.partition(";")[0].strip().lower() for part in accept.split(",")}
     return bool(kinds & {wanted, "*/*", f"{wanted.partition('/')[0]}/*"})
-
-
-def _mismatch(request: HttpRequest, message: Incoming) -> Response | None:
-    """Refuse a header that names another session than the message; answers are matched by their id alone."""
-    header, named = request.headers.get(SESSION_ID), session_named(message)
-    if header is None or named is None or header == named:
-        return None
-    return problem(400, "bad_request", "Acp-Session-Id is not the session of the message")
