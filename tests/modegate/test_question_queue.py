@@ -16,7 +16,7 @@ from modegate.cli.question_queue import (
     Say,
     Settle,
     Show,
-    how,
+    how_it_ended,
 )
 
 Json = dict[str, Any]
@@ -171,4 +171,4 @@ def test_o5_another_connection_is_told_what_lies_here() -> None:
     ],
 )
 def test_how_it_ended(question: Json, words: str) -> None:
-    assert how(question) == words
+    assert how_it_ended(question) == words

@@ -172,13 +172,13 @@ def _ask(
     approval: Approval, now: Perspective, new_id: Callable[[], str]
 ) -> tuple[Asked, list[Outgoing]]:
     session, call = now.snapshot.session, questions.tool_call(approval)
-    out = [Outgoing(questions.pending(session, call))]
+    out = [Outgoing(questions.new_tool_call(session, call))]
     may = offered(approval.asked, now.level, one_way=now.peer.one_way)
     if not may:
         return Asked(None, (), approval.ends), out
     if now.peer.title_only:
         text = questions.as_text(approval, may, one_way=now.peer.one_way)
-        out.append(Outgoing(sessions.said(session, text)))
+        out.append(Outgoing(sessions.agent_message(session, text)))
     rpc = new_id()
     request = questions.permission(rpc, session, call, questions.choices(may))
     out.append(Outgoing(request, question=approval.asked.id))
@@ -188,8 +188,10 @@ def _ask(
 def _over(name: str, before: Asked, now: Snapshot) -> list[Outgoing]:
     ended = now.state.approvals.get(name)
     well = ended is not None and ended.approved
-    out = [Outgoing(questions.withdrawn(before.rpc))] if before.rpc is not None else []
-    settled = questions.settled(now.session, name, well=well, how=questions.ending(ended))
+    out = [Outgoing(questions.cancel_request(before.rpc))] if before.rpc is not None else []
+    settled = questions.tool_call_update(
+        now.session, name, well=well, how=questions.how_it_ended(ended)
+    )
     return [*out, Outgoing(settled)]
 
 

@@ -54,7 +54,7 @@ class ClientRequests:
         heard: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self.expect(rpc, lambda reply: None if heard.done() else heard.set_result(reply))
         self._dialogs.setdefault(session, set()).add(heard)
-        self._send(session, render.pending(session, call))
+        self._send(session, render.new_tool_call(session, call))
         self._send(session, render.permission(rpc, session, call, options))
         chosen: Chosen | Abstained = Abstained(cancelled=False, why="the mode has changed")
         try:
@@ -65,10 +65,12 @@ class ClientRequests:
         finally:
             self._dialogs.get(session, set()).discard(heard)
             if self.forget(rpc):
-                self._send(session, render.withdrawn(rpc))
+                self._send(session, render.cancel_request(rpc))
             yes = isinstance(chosen, Chosen) and chosen.option == render.CONFIRM
             how = "Confirmed." if yes else "Not confirmed."
-            self._send(session, render.settled(session, call["toolCallId"], well=yes, how=how))
+            self._send(
+                session, render.tool_call_update(session, call["toolCallId"], well=yes, how=how)
+            )
         return chosen
 
     def cancel_dialogs(self, session: SessionId) -> None:

@@ -221,7 +221,7 @@ class Questions:
         for name, asked in self._shown(session).asked.items():
             if asked.rpc is not None:
                 self.requests.forget(asked.rpc)
-                self._display.send(session, render.withdrawn(asked.rpc))
+                self._display.send(session, render.cancel_request(asked.rpc))
                 self._display.last_shown[session] = replied(self._shown(session), name)
                 names.append(name)
         return names

@@ -34,7 +34,7 @@ async def prompt(connection: Connection, asked: Prompt) -> Message:
         rpc = as_rpc(error)
         available = rpc.data.get("available") if rpc.data else None
         text = f"{rpc}" + (f"; there are: {', '.join(available)}" if available else "")
-    connection.followed.send(asked.session, render.said(asked.session, text))
+    connection.followed.send(asked.session, render.agent_message(asked.session, text))
     if command is None or not command.sets:
         await connection.questions.ask_within_prompt(asked.session)
     return {"stopReason": "end_turn"}

@@ -59,7 +59,7 @@ async def _row(connection: Connection, listed: Listed, cwd: str | None) -> Messa
         return None
     # An agent does not say where it runs, so its session is shown wherever it is asked for.
     where = known or cwd or "/"
-    return render.listed(listed.key.session, where, listed.agent, listed.at, summary)
+    return render.session_row(listed.key.session, where, listed.agent, listed.at, summary)
 
 
 def _concerns(connection: Connection, listed: Listed, summary: SessionSummary) -> bool:

@@ -127,7 +127,7 @@ async def _replay(connection: Connection, session: SessionId, state: State) -> N
     records = await connection.services.log.read(connection.key(session), after, REPLAYED)
     lines = [line for record in records if (line := _line(record))]
     if lines:
-        connection.followed.send(session, render.said(session, "\n".join(lines)))
+        connection.followed.send(session, render.agent_message(session, "\n".join(lines)))
 
 
 def _line(record: Record) -> str | None:

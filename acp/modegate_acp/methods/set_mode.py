@@ -90,10 +90,12 @@ async def set_now(connection: Connection, change: ModeChange) -> Message:
 async def _confirmed(connection: Connection, change: ModeChange, state: State) -> Message:
     dialog = f"mg-confirm-{connection.services.clock.new_id()}"
     before = await snapshot_of(connection.services, connection.key(change.session), state)
-    call, options = questions.loosening(dialog, before.mode, change.mode, follows(state))
+    call, options = questions.confirmation(dialog, before.mode, change.mode, follows(state))
     if connection.peer.title_only:
         text = call["content"][0]["content"]["text"]
-        connection.followed.send(change.session, sessions.said(change.session, f"{text}\n\n"))
+        connection.followed.send(
+            change.session, sessions.agent_message(change.session, f"{text}\n\n")
+        )
     try:
         async with asyncio.timeout(CONFIRM_S):
             chosen = await connection.questions.requests.ask(change.session, call, options)

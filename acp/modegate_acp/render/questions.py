@@ -58,7 +58,7 @@ def as_text(approval: Approval, offered: tuple[Option, ...], *, one_way: bool) -
     return "\n\n" + "\n".join(lines) + "\n\n"
 
 
-def pending(name: SessionId, call: Message) -> Message:
+def new_tool_call(name: SessionId, call: Message) -> Message:
     """Return the update that shows a tool call before it is asked about."""
     return update(name, {"sessionUpdate": "tool_call", **call})
 
@@ -90,12 +90,12 @@ def permission(rpc: Id, name: SessionId, call: Message, offered: list[Message]) 
     )
 
 
-def withdrawn(rpc: Id) -> Message:
+def cancel_request(rpc: Id) -> Message:
     """Return the notification that a request of ours needs no answer any more."""
     return notification("$/cancel_request", {"requestId": rpc})
 
 
-def settled(name: SessionId, call: str, *, well: bool, how: str) -> Message:
+def tool_call_update(name: SessionId, call: str, *, well: bool, how: str) -> Message:
     """Return the update with the final status of a tool call."""
     return update(
         name,
@@ -108,7 +108,7 @@ def settled(name: SessionId, call: str, *, well: bool, how: str) -> Message:
     )
 
 
-def ending(approval: Approval | None) -> str:
+def how_it_ended(approval: Approval | None) -> str:
     """Say how a question ended, for people."""
     if approval is None:
         return "This question is over."
@@ -120,7 +120,7 @@ def ending(approval: Approval | None) -> str:
     return f"Closed: {approval.why}."
 
 
-def loosening(
+def confirmation(
     call: str, was: str, wanted: str, parent: SessionId | None = None
 ) -> tuple[Message, list[Message]]:
     """Return the tool call and the options of the dialog that confirms that a mode is left.

@@ -136,7 +136,7 @@ def commands(name: SessionId) -> Message:
     )
 
 
-def said(name: SessionId, text: str) -> Message:
+def agent_message(name: SessionId, text: str) -> Message:
     """Return a piece of text from us."""
     content = {"type": "text", "text": text}
     return update(name, {"sessionUpdate": "agent_message_chunk", "content": content})
@@ -155,7 +155,7 @@ def title(name: SessionId, agent: str) -> str:
     return f"{product}: {short}" if product else short
 
 
-def listed(
+def session_row(
     name: SessionId, cwd: str, agent: str, at: int, summary: SessionSummary
 ) -> dict[str, Any]:
     """Return a row of `session/list`; `at` is milliseconds since the epoch."""

@@ -11,7 +11,7 @@ import click
 
 from modegate.cli.control_client import ControlClient, with_client
 from modegate.cli.formatting import table, when
-from modegate.cli.question_queue import how
+from modegate.cli.question_queue import how_it_ended
 from modegate.cli.question_text import first_words, question_head, whole
 from modegate.server.printable import printable
 
@@ -112,7 +112,7 @@ def _meant(client: ControlClient, begins: str) -> dict[str, Any]:
     over = pick(client.get(APPROVALS, settled="true")["approvals"], begins)
     if over is None:
         raise click.ClickException(f"no approval begins with {begins!r}")
-    raise click.ClickException(printable(f"approval {over['id']} is already {how(over)}"))
+    raise click.ClickException(printable(f"approval {over['id']} is already {how_it_ended(over)}"))
 
 
 def pick(found: list[dict[str, Any]], begins: str) -> dict[str, Any] | None:

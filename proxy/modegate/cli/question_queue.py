@@ -104,7 +104,7 @@ class QuestionQueue:
         self._skipped.discard(name)
         if self._current is None or self._current["id"] != name:
             return []
-        return [*self._over(how(question), now), *self._next()]
+        return [*self._over(how_it_ended(question), now), *self._next()]
 
     def line(self, text: str, now: float) -> list[Action]:
         """Take what the person typed."""
@@ -189,7 +189,7 @@ def _rejection(question: Question) -> Mapping[str, Any]:
     return found
 
 
-def how(question: Question) -> str:
+def how_it_ended(question: Question) -> str:
     """Say how a question ended."""
     if "option" in question:
         return f"answered with {question['option']!r} by {question.get('by', 'somebody')}"

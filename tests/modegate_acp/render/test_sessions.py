@@ -83,7 +83,7 @@ def test_a4_a_plan_is_sent_once(purpose: Literal["exit", "ask"]) -> None:
     place = (StepId("s"), Lane("l"), CallId("c"), ToolName("exit_plan_mode"))
     call = questions.tool_call(Approval(ApprovalAsked("q", *place, purpose, plan, (), 0)))
     asked = questions.permission("r", SessionId("s"), call, [])
-    for message in (asked, questions.pending(SessionId("s"), call)):
+    for message in (asked, questions.new_tool_call(SessionId("s"), call)):
         text = write(message)
         assert text.count("x" * 1_000) == 250
         assert len(text) < len(plan) + 2_000
@@ -107,7 +107,7 @@ def test_a10_a_title_names_the_agent(name: str, agent: str, title: str) -> None:
 
 
 def test_rows() -> None:
-    row = render.listed(
+    row = render.session_row(
         SessionId("s"), "/w", "agent/1", 1_700_000_000_123, SessionSummary(STATE, Gating.ON)
     )
     assert row == {
@@ -117,7 +117,9 @@ def test_rows() -> None:
         "updatedAt": "2023-11-14T22:13:20.123Z",
         "_meta": {"modegate/mode": "plan", "modegate/gate": "on", "modegate/seq": 7},
     }
-    unknown = render.listed(SessionId("s"), "/w", "", 0, SessionSummary(None, Gating.UNREADABLE))
+    unknown = render.session_row(
+        SessionId("s"), "/w", "", 0, SessionSummary(None, Gating.UNREADABLE)
+    )
     assert unknown["title"] == "s"
     assert unknown["_meta"] == {"modegate/mode": None, "modegate/gate": "unreadable"}
 
