@@ -389,7 +389,7 @@ async def test_an_unreadable_session_is_told_as_such(alone: Running) -> None:
     log: Any = alone.composed.services.log
     await log.append(key, [Entry(1, "gate", ModeSet(ModeId("plan")))])
     write = "update events set envelope = replace(envelope, 'mode/set', 'mode/new')"
-    await log._write(lambda db: db.execute(write))
+    await log._file.write(lambda db: db.execute(write))
     async with socket(alone) as client:
         with pytest.raises(AcpError) as caught:
             await client.load("s")

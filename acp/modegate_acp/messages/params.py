@@ -14,24 +14,9 @@ import msgspec
 from msgspec import UNSET, UnsetType, field
 
 from modegate.core.ids import SessionId, fits_session_id
+from modegate_acp.messages import commands
 from modegate_acp.messages.clients import client_named
-from modegate_acp.messages.commands import (
-    MODE_OPTION,
-    NAMED,
-    SEEN,
-    Attach,
-    Cancel,
-    CancelRequest,
-    CloseSession,
-    Command,
-    Ignore,
-    Initialize,
-    ListSessions,
-    NewSession,
-    Prompt,
-    SetMode,
-    unknown_session,
-)
+from modegate_acp.messages.commands import MODE_OPTION, NAMED, SEEN, Command, unknown_session
 from modegate_acp.messages.jsonrpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -120,18 +105,22 @@ class _CancelRequest(_Params):
 
 def _initialize(params: _Initialize) -> Command:
     info = params.client_info
-    return Initialize(client_named(_text(info, "name") or "", _text(info, "version") or ""))
+    return commands.Initialize(
+        client_named(_text(info, "name") or "", _text(info, "version") or "")
+    )
 
 
 def _new(params: _New) -> Command:
     name = _member(params.meta, NAMED)
     if name is not None and not (isinstance(name, str) and fits_session_id(name)):
         raise RpcError(INVALID_PARAMS, f"{NAMED} is no session id")
-    return NewSession(_absolute(params.cwd), None if name is None else SessionId(name))
+    return commands.NewSession(_absolute(params.cwd), None if name is None else SessionId(name))
 
 
 def _list(params: _List) -> Command:
-    return ListSessions(None if params.cwd is None else _absolute(params.cwd), params.cursor)
+    return commands.ListSessions(
+        None if params.cwd is None else _absolute(params.cwd), params.cursor
+    )
 
 
 def _set_option(params: _SetOption) -> Command:
@@ -146,12 +135,14 @@ def _set_option(params: _SetOption) -> Command:
         raise RpcError(INVALID_PARAMS, "value must be a string")
     if params.type == "boolean":
         raise RpcError(INVALID_PARAMS, "type contradicts the value, which is a string")
-    return SetMode(params.session, params.value, params.seen, as_option=True)
+    return commands.SetMode(params.session, params.value, params.seen, as_option=True)
 
 
 def _prompt(params: _Prompt) -> Command:
     texts = [_text(block, "text") for block in params.prompt if _member(block, "type") == "text"]
-    return Prompt(params.session, "\n".join(t for t in texts if t is not None), params.seen)
+    return commands.Prompt(
+        params.session, "\n".join(t for t in texts if t is not None), params.seen
+    )
 
 
 P = TypeVar("P", bound=_Params)
@@ -164,17 +155,19 @@ def _method(kind: type[P], command: Callable[[P], Command]) -> Callable[[object]
 _METHODS = {
     "initialize": _method(_Initialize, _initialize),
     "session/new": _method(_New, _new),
-    "session/load": _method(_OfSession, lambda its: Attach(its.session, replay=True)),
-    "session/resume": _method(_OfSession, lambda its: Attach(its.session, replay=False)),
+    "session/load": _method(_OfSession, lambda its: commands.Attach(its.session, replay=True)),
+    "session/resume": _method(_OfSession, lambda its: commands.Attach(its.session, replay=False)),
     "session/list": _method(_List, _list),
-    "session/close": _method(_OfSession, lambda its: CloseSession(its.session)),
-    "session/set_mode": _method(_SetMode, lambda its: SetMode(its.session, its.mode_id, its.seen)),
+    "session/close": _method(_OfSession, lambda its: commands.CloseSession(its.session)),
+    "session/set_mode": _method(
+        _SetMode, lambda its: commands.SetMode(its.session, its.mode_id, its.seen)
+    ),
     "session/set_config_option": _method(_SetOption, _set_option),
     "session/prompt": _method(_Prompt, _prompt),
 }
 _NOTIFICATIONS = {
-    "session/cancel": _method(_OfSession, lambda its: Cancel(SessionId(its.session_id))),
-    "$/cancel_request": _method(_CancelRequest, lambda its: CancelRequest(its.request_id)),
+    "session/cancel": _method(_OfSession, lambda its: commands.Cancel(SessionId(its.session_id))),
+    "$/cancel_request": _method(_CancelRequest, lambda its: commands.CancelRequest(its.request_id)),
 }
 
 
@@ -185,7 +178,7 @@ def read_command(message: Request | Notification, *, initialized: bool) -> Comma
         RpcError: it cannot be done, and why.
     """
     if isinstance(message, Notification):
-        return _notified(message) if initialized else Ignore()
+        return _notified(message) if initialized else commands.Ignore()
     if initialized and message.method == "initialize":
         raise RpcError(INVALID_REQUEST, "this connection is initialized already")
     if not initialized and message.method != "initialize":
@@ -207,7 +200,7 @@ def _notified(message: Notification) -> Command:
     try:
         return _NOTIFICATIONS[message.method](message.params)
     except (KeyError, msgspec.ValidationError):
-        return Ignore()
+        return commands.Ignore()
 
 
 def session_named(message: Incoming) -> SessionId | None:

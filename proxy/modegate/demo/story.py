@@ -72,8 +72,7 @@ class Story:
     def __init__(
         self, url: str, token: str, folder: Path, upstream: ScriptedUpstream, *, yes: bool
     ) -> None:
-        """Take a running proxy, an empty folder, and the model whose requests are checked; `yes` approves the
-        plan."""
+        """Take a running proxy, an empty folder and the model to check; `yes` approves the plan."""
         self._yes = yes
         self._env = {**os.environ, "MODEGATE_URL": url, "MODEGATE_CONTROL_TOKEN": token}
         self._folder = folder
@@ -114,7 +113,10 @@ class Story:
         await self._agent.ask("Add the line world to it.")
         self._offered("read_file", "exit_plan_mode")
         refusal = self._refusal()
-        tell("modegate", f"refused write_file; the model was told:\n{_wrapped(refusal)}")
+        tell(
+            "modegate",
+            f"refused write_file; the model was told:\n{click.wrap_text(refusal, width=88)}",
+        )
         self._check(
             "write_file" in refusal and "plan" in refusal, "the refusal names tool and mode"
         )
@@ -220,10 +222,6 @@ class Story:
 
 def _title(text: str) -> None:
     click.echo(f"\n{click.style(text, bold=True)}")
-
-
-def _wrapped(text: str, width: int = 88) -> str:
-    return click.wrap_text(text, width=width)
 
 
 async def _ready(url: str) -> None:
