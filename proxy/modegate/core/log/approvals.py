@@ -57,9 +57,7 @@ class Status(StrEnum):
 
 
 _SAYS_WHO = (ApprovalDelivered, ClientLeft, ApprovalJoined, ApprovalDropped)
-"""Who shows it, and who waits: that changes no status, but the first who shows it."""
-
-_ALL = (*_SAYS_WHO, ApprovalDetached, ApprovalAnswered, ApprovalClosed)
+"""Who shows it, and who waits. Only the first who shows it changes the status."""
 
 _ENDS: dict[type[Any], Status] = {
     ApprovalDetached: Status.DETACHED,
@@ -76,8 +74,8 @@ TRANSITIONS: dict[Status, dict[type[Any], Status]] = {
     Status.DELIVERED: {**dict.fromkeys(_SAYS_WHO, Status.DELIVERED), **_ENDS},
     Status.DETACHED: {**dict.fromkeys(_SAYS_WHO, Status.DETACHED), **_ENDS},
     # Settled: nothing changes any more, whatever the log goes on to say.
-    Status.ANSWERED: dict.fromkeys(_ALL, Status.ANSWERED),
-    Status.CLOSED: dict.fromkeys(_ALL, Status.CLOSED),
+    Status.ANSWERED: dict.fromkeys((*_SAYS_WHO, *_ENDS), Status.ANSWERED),
+    Status.CLOSED: dict.fromkeys((*_SAYS_WHO, *_ENDS), Status.CLOSED),
 }
 
 
@@ -94,15 +92,15 @@ class Approval:
     by: str = ""
     comment: str = ""
     waited: bool = True
-    """Nobody had detached it when it was answered: its step heard the answer."""
+    """Its step heard the answer: nobody had detached the question before."""
     why: str = ""
     """Why it was closed or detached."""
     shown: tuple[str, ...] = ()
-    """The clients that show it now, as long as an answer is waited for."""
+    """The clients that show it now, while a step waits for the answer."""
     waiting: tuple[StepId, ...] = ()
     """The steps that wait for the answer."""
     until: int = 0
-    """Where none does, as its client went away: when it is over, in milliseconds since the epoch."""
+    """If no step waits, as its client went away: when it is over, in milliseconds since the epoch."""
 
     @property
     def open(self) -> bool:
@@ -112,7 +110,7 @@ class Approval:
 
     @property
     def asking(self) -> bool:
-        """Whether the answer is one for a step: of one that waits, or that comes back."""
+        """Whether the answer is for a step: one that waits, or one that comes back."""
         return self.status in (Status.ASKED, Status.DELIVERED)
 
     @property
@@ -190,7 +188,7 @@ def step(approval: Approval, event: Event, by: str) -> Approval:
 
 
 def remember(approvals: Mapping[str, Approval]) -> dict[str, Approval]:
-    """Keep approvals whole that are open or not yet heard of, and the last settled ones without text."""
+    """Keep the approvals that are open or not yet heard of, and the last settled ones without their text."""
     settled = [one for one in approvals.values() if not one.open][-KEPT_SETTLED:]
     kept = {one.asked.id for one in settled}
     return {

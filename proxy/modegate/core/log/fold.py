@@ -99,11 +99,11 @@ def _open(state: State, _record: Record, event: SessionOpen) -> State:
 
 
 def _mode_set(state: State, record: Record, event: ModeSet) -> State:
-    # A question is about the mode that it was asked in: a change closes all that are open.
+    # A question is about the mode that it was asked in, so a change of mode closes it.
     closing = [one.asked.id for one in state.approvals.values() if one.status.open]
     for name in closing:
         state = _approval(state, record, ApprovalClosed(name, "superseded"))
-    # Nor is an answer from before the change heard by a step that comes back after it.
+    # A step that comes back after the change does not hear an answer from before it.
     heard = {name: replace(one, until=0) for name, one in state.approvals.items()}
     state = replace(state, approvals=approvals.remember(heard))
     left = dict(state.left)
