@@ -31,7 +31,7 @@ _decode_seen = msgspec.json.Decoder(tuple[str, str]).decode
 
 
 class RedisIndex:
-    """What is known of sessions beside their logs; raises redis-py's errors as they come."""
+    """The methods of `EventLog` that ask the index, and what they live on; raises redis-py's errors."""
 
     def __init__(self, clients: RedisClients, identity: RedisIdentity) -> None:
         """Ask by these connections, and hold what is read against the identity of the right store."""
@@ -81,7 +81,6 @@ class RedisIndex:
                 add_derived(pipe, index, entry.event.agent, key.session)
 
     async def touch(self, seen: Sequence[Seen]) -> None:
-        """Note that these sessions sent requests."""
         pipe = self._writer.pipeline(transaction=False)
         for one in seen:
             index = Index(one.key.tenant)
@@ -92,7 +91,6 @@ class RedisIndex:
         await pipe.execute()
 
     async def was_seen(self, key: SessionKey) -> bool:
-        """Return whether the session is known."""
         pipe = self._reader.pipeline(transaction=False)
         pipe.zscore(Index(key.tenant).times, key.session)
         pipe.hget(STORE, "id")
@@ -102,7 +100,6 @@ class RedisIndex:
         return score is not None
 
     async def sessions(self, tenant: Tenant, cursor: str | None, limit: int) -> Page:
-        """List a tenant's sessions, newest first."""
         index = Index(tenant)
         found: list[tuple[int, str]] = []
         async for at, name in self._newest(index, cursor, limit + 1):
@@ -153,7 +150,6 @@ class RedisIndex:
             skip += count
 
     async def derived_siblings(self, tenant: Tenant, agent: str, since: int) -> list[SessionKey]:
-        """Return sessions with events that were derived for this agent and seen or changed since."""
         index = Index(tenant)
         pipe = self._reader.pipeline(transaction=False)
         pipe.hget(STORE, marked(tenant))
@@ -181,7 +177,6 @@ class RedisIndex:
         ]
 
     async def questions(self, tenant: Tenant, after: int, limit: int) -> list[Question]:
-        """Return what expires after a time, the latest to expire first."""
         index = Index(tenant)
         rows = await self._reader.zrange(
             index.ask_ends, "+inf", f"({after}", desc=True, byscore=True,
@@ -197,6 +192,5 @@ class RedisIndex:
         ]
 
     async def asked_in(self, tenant: Tenant, approval: str) -> SessionKey | None:
-        """Return the session of a question."""
         found = await self._reader.hget(Index(tenant).questions, approval)
         return None if found is None else SessionKey(tenant, SessionId(found.decode()))
