@@ -22,8 +22,8 @@ from modegate.core.step.stored_answers import Naming, changes
 class End:
     """The rest of an answer, and what must be durable before it goes.
 
-    A client may go on from the answer as soon as it has it, so that in a mode also the event that only makes
-    it known is waited for.
+    A client may go on from the answer as soon as it has it. So in a mode, the event that makes the answer
+    known is waited for too.
     """
 
     body: bytes
@@ -100,10 +100,10 @@ class Closing:
         )
 
     def may_say(self, index: int, text: str) -> None:
-        """Let `text` be said in this choice if the client is to hear something: a person is asked about it.
+        """Let `text` be what the client hears in a silence of this choice: a person is asked about it.
 
-        Only where all that follows is text of a later hop, which is so if none of its calls can reach the
-        client and nothing waits behind them: what is put back is found between hops alone.
+        What is put back is found between hops alone. So nothing is said if a call of this hop can reach the
+        client, or if something waits behind one.
         """
         waits = self._hop is not None and self._hop.holds_words
         self._aside = (index, text) if list(self._choices) == [index] and not waits else None

@@ -6,7 +6,7 @@ The kinds are in `docs/architecture.md`, under "A step and its phases".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
@@ -85,7 +85,7 @@ class Earlier:
     """The hops that went before the one that ends an answer."""
 
     said: Sequence[ChoiceRead] = ()
-    usage: Sequence[Mapping[str, Any]] = field(default=())
+    usage: Sequence[Mapping[str, Any]] = ()
 
 
 class Answer:

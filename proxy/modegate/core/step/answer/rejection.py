@@ -1,7 +1,7 @@
 """Errors of an upstream on their way to the client, and whether one is an answer in disguise.
 
-Not every client looks at the status before it looks for calls. So in a mode an error goes on only when all
-of it is known, as it came, and only if no reader could find an answer in it.
+Not every client looks at the status before it looks for calls. So in a mode, an error goes on only once all
+of it is there, and only if no reader could find an answer in it. It goes as it came.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """An answer whose head does not say that it is a stream: its first bytes tell.
 
-Relays send event streams as plain text, as JSON or without a type. SDKs do not look at it, since they know
-what they asked for, so a stream that was asked for and begins like one is read as one. The client gets it
-under its right name, so that one which does look at the type reads what is judged.
+Relays send event streams as plain text, as JSON or without a type. SDKs do not look at the type, since they
+know what they asked for. So if a stream was asked for and the answer begins like one, it is read as one. Its
+client gets the right type with it: one that looks at the type reads what was judged.
 """
 
 from __future__ import annotations

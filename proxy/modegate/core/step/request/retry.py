@@ -3,10 +3,10 @@
 What a refusal says chooses between forms of our own, and nothing else. Sent again is only what was answered
 by a refusal that was read whole, and in each form once:
 
-1. in the way in which an API lets itself be asked, where a dialect knows such a refusal (`Dialect.mend`);
-2. with all that was said, where it only goes on from an answer that the provider says it keeps;
-3. with what the model thought in turns that modegate puts in, or without, where the refusal speaks of that;
-4. with an empty text in turns that only call, or with none, where it speaks of that;
+1. as the API wants to be asked, if the dialect knows the refusal (`Dialect.mend`);
+2. with all that was said, if the request only goes on from an answer that the provider says it keeps;
+3. with what the model thought in turns that modegate puts in, or without, if the refusal speaks of that;
+4. with an empty text in turns that only call, or with none, if it speaks of that;
 5. without the sentences that tell of mode changes;
 6. without all that was put back, so that no session is stuck with what it never sent.
 
