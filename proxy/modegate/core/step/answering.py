@@ -172,7 +172,7 @@ class Answering(Ending):
         asked, streamed = self._verdicts.asked(ask), self._answer.streams
         if streamed and asked.purpose == "exit" and not ask.native:
             calls = (call for one in self._answer.choices.values() for call in one.calls)
-            if all(call.released is False or call is ask.call for call in calls):
+            if all(call.withheld or call is ask.call for call in calls):
                 self._closing.may_say(ask.call.choice, texts.WAITS)
         return [*self._log(durable=False), AskPerson(asked, self._now.state.mode_seq, streamed)]
 

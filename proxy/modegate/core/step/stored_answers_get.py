@@ -15,7 +15,7 @@ from modegate.core.errors import EndpointNotGated
 from modegate.core.ids import StepId
 from modegate.core.log.events import AnswerMapped
 from modegate.core.policy.in_force import ModesInForce
-from modegate.core.step.answer.gate import Gate, Offer
+from modegate.core.step.answer.gate import Gate, Offer, withhold_all
 from modegate.core.step.dialect import AnyDialect, Fetched
 from modegate.core.step.stored_answers import known
 from modegate.core.step.text_calls.gate import TextGate
@@ -94,8 +94,7 @@ def reworded(step: StepId, body: bytes, dialect: AnyDialect, in_force: ModesInFo
     texts.whole(body)
     calls = texts.to_judge()
     Gate(step, frozenset()).judge(calls, Offer(in_force, (), frozenset()), in_force)
-    for call in calls:
-        call.released = bool(call.released)
+    withhold_all(call for call in calls if not call.released)
     return texts.body()
 
 
@@ -106,9 +105,8 @@ def judge(step: StepId, fetched: Fetched, fetch: Fetch, in_force: ModesInForce) 
     Gate(step, frozenset()).judge(calls, offer, in_force)
     owed = [msgspec.json.decode(o) for m in in_force.state.mapped.values() for o in m.owed]
     refused = frozenset(str(one[key]) for one in owed for key in _IDS if key in one)
-    for call in calls:
-        # Nobody is asked about what was decided long ago.
-        call.released = bool(call.released) and call.id not in refused
+    # Nobody is asked about what was decided long ago.
+    withhold_all(call for call in calls if not call.released or call.id in refused)
     mapped = fetch.mapped
     own = frozenset((mapped.client, mapped.last, *mapped.hops))
     return fetched.write(fetch.name, refused, own)

@@ -76,7 +76,7 @@ class Verdicts:
             self._refuse(ask, answer, note, person=person)
         elif ask.native and not ask.call.ambiguous:
             # The agent's own tool runs now: it leaves the agent's own plan mode, as ours was left.
-            ask.call.released = ask.call.weighed = True
+            self._gate.hand_over(ask)
         elif ask.leave is not None:
             self.left = True
             self._refuse(ask, answer, note, person=person)

@@ -11,11 +11,19 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Any
 
 from modegate.core.ids import ToolName
 from modegate.core.policy.judge import ToolCall
-from modegate.core.wire.arguments import HALF, has_half, paired, parse_arguments, tangled, trouble
+from modegate.core.wire.arguments import (
+    HALF,
+    has_half,
+    paired,
+    parse_arguments,
+    tangled,
+    trouble,
+)
 
 
 def digest(text: str | bytes) -> str:
@@ -73,6 +81,14 @@ def other_id(name: str, mark: str) -> str:
     return made + sign + signature
 
 
+class CallState(Enum):
+    """What becomes of a call: of an `ask` by a policy, that is what the person decides."""
+
+    PENDING = auto()
+    RELEASED = auto()
+    WITHHELD = auto()
+
+
 @dataclass(eq=False, slots=True)
 class Gathered:
     """One call of an answer, as far as it has come."""
@@ -118,8 +134,23 @@ class Gathered:
     """It stops in the middle, as its answer was cut off, and some client would run it so: it goes nowhere."""
     waits: bool = False
     """A person may be asked about it, but only once it is known how the answer ends."""
-    released: bool | None = None
-    """The verdict, once there is one."""
+    state: CallState = CallState.PENDING
+    """Written by the gate alone (`step.answer.gate`)."""
+
+    @property
+    def pending(self) -> bool:
+        """Whether nobody has decided yet what becomes of it."""
+        return self.state is CallState.PENDING
+
+    @property
+    def released(self) -> bool:
+        """Whether the client gets it."""
+        return self.state is CallState.RELEASED
+
+    @property
+    def withheld(self) -> bool:
+        """Whether the client does not get it."""
+        return self.state is CallState.WITHHELD
 
     @property
     def arguments(self) -> str:

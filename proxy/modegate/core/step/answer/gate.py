@@ -7,7 +7,7 @@ what the session stands under at the moment of release (L8). Anything else is an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from modegate.core.ids import DEFAULT_MODE, CallId, Seq, StepId, ToolName
@@ -17,7 +17,14 @@ from modegate.core.policy.judge import Judgement, ToolCall, Verdict
 from modegate.core.policy.model import EXIT_TOOL, Exit
 from modegate.core.policy.similar_names import similar
 from modegate.core.step import exit_tool, texts
-from modegate.core.step.answer.calls import SHORT_ID, Gathered, arguments_hash, digest, other_id
+from modegate.core.step.answer.calls import (
+    SHORT_ID,
+    CallState,
+    Gathered,
+    arguments_hash,
+    digest,
+    other_id,
+)
 from modegate.core.step.answer.parts import Refused
 from modegate.core.step.text_calls.shapes import TextCalls
 
@@ -114,6 +121,23 @@ def _repaired(readings: Sequence[ToolCall], declared: frozenset[str]) -> list[To
     return [*readings, *more]
 
 
+def release_all(calls: Iterable[Gathered]) -> None:
+    """Let calls go: judged, or known to be none that anybody has to judge."""
+    for call in calls:
+        call.state = CallState.RELEASED
+
+
+def withhold_all(calls: Iterable[Gathered]) -> None:
+    """Let none of these calls go."""
+    for call in calls:
+        call.state = CallState.WITHHELD
+
+
+def late_piece(choice: int, kind: str) -> Gathered:
+    """Return what takes a piece that came after its call was judged: it goes nowhere."""
+    return Gathered(choice, kind, state=CallState.WITHHELD)
+
+
 class Gate:
     """Judges the calls of one step."""
 
@@ -149,7 +173,7 @@ class Gate:
                 call.waits = True
                 continue
             if call.torn and ruling.judgement.verdict is not Verdict.ANSWER:
-                call.released = False  # and nobody has refused it
+                withhold_all((call,))  # and nobody has refused it
                 continue
             reason = ruling.judgement.reason[: texts.MAX_REASON]
             ruling = replace(ruling, judgement=replace(ruling.judgement, reason=reason))
@@ -159,8 +183,8 @@ class Gate:
                 native = offer.native is not None and call.name == offer.native
                 judged.asks.append(Ask(call, ruling.leave, ruling.force, native))
                 continue
-            call.released = ruling.judgement.verdict is Verdict.RELEASE
-            if call.released:
+            if ruling.judgement.verdict is Verdict.RELEASE:
+                release_all((call,))
                 self._taken.add(call.id)
             else:
                 judged.refused.append(self._refused(call, ruling, offer, now))
@@ -184,7 +208,7 @@ class Gate:
         note: str = "",
     ) -> Refused:
         """Answer a call; `person` if a person did, `note` is what the client is told of it at the end."""
-        call.released = False
+        withhold_all((call,))
         answer = texts.as_note(answer, call.name) if call.text else answer
         return Refused(call, self._id(call, self._ids), answer, force, person=person, note=note)
 
@@ -195,8 +219,14 @@ class Gate:
             now.judge(reading)[0].verdict is not Verdict.ANSWER
             for reading in ask.call.readings(frozenset())
         )
-        ask.call.released = ask.call.weighed = allowed
+        ask.call.weighed = allowed
+        (release_all if allowed else withhold_all)((ask.call,))
         return allowed
+
+    def hand_over(self, ask: Ask) -> None:
+        """Release a call of the agent's own exit tool, whose plan a person has approved."""
+        ask.call.weighed = True
+        release_all((ask.call,))
 
     def _ruling(self, call: Gathered, offer: Offer, now: ModesInForce, *, ended: bool) -> _Ruling:
         readings = call.readings(offer.declared)

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 from modegate.core.errors import TooLarge
 from modegate.core.step.answer.calls import Gathered
+from modegate.core.step.answer.gate import release_all, withhold_all
 from modegate.core.step.answer.parts import ChoiceRead, Kind, Part, StreamReader
 
 
@@ -67,18 +68,20 @@ class Hold:
 
     def all_held(self) -> list[Part]:
         """Return all that is held back, with the calls that nobody has refused."""
-        for choice in self.reader.choices.values():
-            for call in choice.calls:
-                call.released = call.released is not False
+        release_all(self._pending())
         rest = [
             part
             for part in (*self._held, *self._queue)
-            if part.kind is not Kind.CALL or _goes(part)
+            if part.kind not in (Kind.CALL, Kind.DROPPED) or _goes(part)
         ]
         rest += self.deferred
         self._held, self.deferred = [], []
         self._queue.clear()
         return rest
+
+    def _pending(self) -> list[Gathered]:
+        calls = (call for choice in self.reader.choices.values() for call in choice.calls)
+        return [call for call in calls if call.pending]
 
     def _unjudged(self, part: Part) -> list[Gathered]:
         choices: Iterable[ChoiceRead] = ()
@@ -88,14 +91,13 @@ class Hold:
             choices = self.reader.choices.values()
         ends = (call for call in part.ends if not call.waits)
         calls = [*ends, *(call for choice in choices for call in choice.calls)]
-        return [call for call in calls if call.released is None]
+        return [call for call in calls if call.pending]
 
     def _pass(self, part: Part, out: list[Part]) -> None:
         if part.kind is Kind.LIVE:
             (self._hold if self._waits(part) else out.append)(part)
-        elif part.kind is Kind.CALL:
-            # Pieces that came after their verdict go nowhere.
-            if not all(call.released is False for call in part.calls):
+        elif part.kind in (Kind.CALL, Kind.DROPPED):
+            if not all(call.withheld for call in part.calls):
                 self._hold(part)
             if self.reader.ordered:
                 self._drain(out)
@@ -118,9 +120,7 @@ class Hold:
             self._release(None, out)
             return
         # What is held of an answer that failed goes nowhere, and nobody is asked about it.
-        for choice in self.reader.choices.values():
-            for call in choice.calls:
-                call.released = bool(call.released)
+        withhold_all(self._pending())
         self._held, self.deferred, self.size = [], [], 0
         self._queue.clear()
         self.failed = True
@@ -150,7 +150,7 @@ class Hold:
         """Let go what stands in front of the first call that has no verdict yet."""
         settled = 0
         for part in self._held:
-            if any(call.released is None for call in part.calls):
+            if any(call.pending for call in part.calls):
                 break
             settled += 1
         if not settled:

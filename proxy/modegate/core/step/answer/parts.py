@@ -30,6 +30,8 @@ class Kind(StrEnum):
     """Text, reasoning, comments: goes to the client the moment it comes."""
     CALL = "call"
     """Pieces of calls: held until they are judged."""
+    DROPPED = "dropped"
+    """What no client may see, though nobody judges it: pieces of no item, ends of another API."""
     FINISH = "finish"
     """The finish of one choice: its calls are complete."""
     TAIL = "tail"
@@ -90,7 +92,7 @@ class ChoiceRead:
 
     def refused(self) -> list[Gathered]:
         """Return the calls that it does not."""
-        return [call for call in self.calls if call.released is False]
+        return [call for call in self.calls if call.withheld]
 
     def segments(self) -> list[Segment]:
         """Return what the client gets of it, for the log."""

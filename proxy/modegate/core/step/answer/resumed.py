@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from modegate.core.errors import AnswerUnreadable, Tightened
 from modegate.core.step.answer.answer import Outcome, Stage
 from modegate.core.step.answer.calls import Gathered
+from modegate.core.step.answer.gate import release_all
 from modegate.core.step.answer.parts import Kind, Part
 from modegate.core.step.answer.streamed import Streamed, check
 from modegate.core.wire.sse import Frame, hides_data
@@ -45,8 +46,9 @@ class Resumed(Streamed):
         for choice in self._reader.choices.values():
             for call in choice.calls:
                 (whole if choice.finish or id(call) in ended else begun).append(call)
-        for call in (*whole, *begun, *(call for part in parts for call in part.calls)):
-            call.released = True
+        gone = (*whole, *begun, *(call for part in parts for call in part.calls))
+        release_all(gone)
+        for call in gone:
             # It has gone in the pieces in which it came.
             call.again, call.loose = call.again or call.loose, False
         self._remember(read)
@@ -68,6 +70,9 @@ class Resumed(Streamed):
     def _remember(self, read: Iterable[tuple[Frame, list[Part]]]) -> None:
         """Let the writer know what the client has, which must be what it would have written."""
         for frame, parts in read:
+            for part in parts:
+                # It has gone, though none like it will.
+                part.kind = Kind.LIVE if part.kind is Kind.DROPPED else part.kind
             if self._writer.write(parts) not in (b"", frame.raw):
                 raise AnswerUnreadable("the client counts what it has in another way")
 
@@ -86,8 +91,8 @@ class Resumed(Streamed):
         """Let the rest of a frame pass of which the client has the beginning: it must hold no call."""
         if not self.torn:
             return super()._pass(frame, parts)
-        if any(part.kind is Kind.CALL for part in parts) or any(
-            call.released is None for one in self.choices.values() for call in one.calls
+        if any(part.kind in (Kind.CALL, Kind.DROPPED) for part in parts) or any(
+            call.pending for one in self.choices.values() for call in one.calls
         ):
             raise Tightened("the client has the beginning of a call that was not judged")
         self._writer.write(parts)

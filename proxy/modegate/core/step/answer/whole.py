@@ -106,12 +106,7 @@ class Whole(ReadAnswer):
     def to_judge(self) -> list[Gathered]:
         if self._texts is not None and self._texts.holding:
             return self._texts.to_judge()
-        return [
-            call
-            for choice in self.choices.values()
-            for call in choice.calls
-            if call.released is None
-        ]
+        return [call for choice in self.choices.values() for call in choice.calls if call.pending]
 
     def rest(self, closing: Mapping[int, str], earlier: Earlier) -> bytes:
         if self._answer is None:

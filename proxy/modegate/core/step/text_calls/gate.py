@@ -56,7 +56,7 @@ class Piece:
     @property
     def settled(self) -> bool:
         """Whether all of it may go, with or without its calls."""
-        judged = all(call is None or call.released is not None for _, call, _ in self.stretches)
+        judged = all(call is None or not call.pending for _, call, _ in self.stretches)
         return self.done == len(self.text) and judged
 
     @property
@@ -200,7 +200,7 @@ class TextGate:
     @property
     def refused(self) -> bool:
         """Whether some call was refused."""
-        return any(call.released is False for call in self._found)
+        return any(call.withheld for call in self._found)
 
     @property
     def unended(self) -> bool:
@@ -209,7 +209,7 @@ class TextGate:
 
     def to_judge(self) -> list[Gathered]:
         """Return the calls that wait for a verdict."""
-        return [call for call in self._found if call.released is None]
+        return [call for call in self._found if call.pending]
 
     def take(self, frame: Frame) -> None:
         """Take a frame of a stream."""

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from modegate.core.step.answer.calls import (
     MAX_NAMES,
+    CallState,
     Gathered,
     arguments_hash,
     canonical,
@@ -144,9 +145,9 @@ def test_calls_in_one_place() -> None:
     share(second, first)
     assert len(first.shared) == len(second.shared) == 1
     assert readings(second) == {"edit": {"p": 1}}
-    first.released = False
+    first.state = CallState.WITHHELD
     assert readings(second) == {"edit": {"p": 1}}
-    first.released = True
+    first.state = CallState.RELEASED
     assert readings(second, "editread", "readedit") == dict.fromkeys(
         ("edit", "read", "editread", "readedit")
     )

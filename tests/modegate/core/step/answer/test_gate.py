@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+import modegate
 from modegate.core.ids import StepId, ToolName
 from modegate.core.log.events import CallJudged
 from modegate.core.policy.conditions import Condition, When
@@ -14,6 +18,8 @@ from modegate.core.step.answer.gate import Gate, Offer
 from modegate.core.step.answer.parts import Refused
 from modegate.core.step.texts import MAX_NAMED, MAX_REASON, closing
 from support.playbook import POLICY, Session, mode, policy, rule
+
+CORE = Path(modegate.__file__).parent / "core"
 
 STEP = StepId("0123456789abcdef0123")
 
@@ -126,7 +132,7 @@ def test_every_reading_must_be_allowed() -> None:
     stands = in_force(rules)
     call = Gathered(0, "function", "id", ["read", "grep"], ["{}"])
     events, _ = judge(Gate(STEP, frozenset()), [call], offer(stands, "readgrep"), stands)
-    assert call.released is False
+    assert call.withheld
     assert events[0].reason == "no rule of mode 'plan' covers 'readgrep'"
 
 
@@ -164,7 +170,7 @@ def test_parents_count_too() -> None:
     call = gathered("write")
     events, _ = judge(Gate(STEP, frozenset()), [call], offer(both), strict)
     assert events[0].mode == "strict"
-    assert call.released is False
+    assert call.withheld
 
 
 def test_ask_rules_wait_for_a_person() -> None:
@@ -175,7 +181,7 @@ def test_ask_rules_wait_for_a_person() -> None:
     assert (judged.events[0].verdict, judged.events[0].rule) == ("ask", 'tools[0] ask "fetch"')
     assert [ask.call for ask in judged.asks] == [call]
     assert judged.refused == []
-    assert call.released is None
+    assert call.pending
 
 
 def test_arguments_that_are_no_object_are_refused() -> None:
@@ -184,11 +190,11 @@ def test_arguments_that_are_no_object_are_refused() -> None:
     for arguments in ("{", "[]", "1", '{"a":1,"a":2}', "{}{}"):
         call = gathered("read", arguments)
         events, _ = judge(Gate(STEP, frozenset()), [call], offer(stands), stands)
-        assert call.released is False
+        assert call.withheld
         assert "arguments" in events[0].reason
         cut = gathered("read", arguments)
         Gate(STEP, frozenset()).judge([cut], offer(stands), stands, cut={0})
-        assert cut.released is True
+        assert cut.released
 
 
 def test_what_the_provider_runs_is_never_asked_about() -> None:
@@ -199,3 +205,10 @@ def test_what_the_provider_runs_is_never_asked_about() -> None:
     events, refused = judge(Gate(STEP, frozenset()), [call], offer(stands), stands)
     assert [event.verdict for event in events] == ["answer"]
     assert [one.call for one in refused] == [call]
+
+
+def test_what_becomes_of_a_call_is_written_by_the_gate_alone() -> None:
+    """No reader, writer or ending of an answer sets it by itself."""
+    written = re.compile(r"\.state = |CallState\.(RELEASED|WITHHELD)")
+    found = {p.name for p in CORE.rglob("*.py") if written.search(p.read_text())}
+    assert found == {"gate.py", "calls.py"}

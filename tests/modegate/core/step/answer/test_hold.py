@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from modegate.core.dialects.chat.answer.stream import ChatStreamReader
 from modegate.core.errors import ModegateError, TooLarge
+from modegate.core.step.answer.gate import release_all, withhold_all
 from modegate.core.step.answer.hold import Hold
 from modegate.core.step.answer.parts import Kind, Part
 from modegate.core.wire.sse import FrameReader
@@ -31,7 +32,7 @@ def run(hold: Hold, body: bytes, *, release: frozenset[str] = frozenset()) -> It
         out = hold.advance()
         while calls := hold.to_judge():
             for gathered in calls:
-                gathered.released = gathered.name in release
+                (release_all if gathered.name in release else withhold_all)((gathered,))
             out += hold.advance()
         yield out
 

@@ -10,6 +10,7 @@ import pytest
 
 from modegate.core.errors import TooLarge
 from modegate.core.step.answer.calls import Gathered
+from modegate.core.step.answer.gate import release_all, withhold_all
 from modegate.core.step.answer.hold import Hold
 from modegate.core.step.answer.parts import ChoiceRead, Kind, Part
 from modegate.core.wire.sse import Frame
@@ -49,7 +50,7 @@ def run(hold: Hold, letters: str, refused: str = "") -> Iterator[str]:
         out = hold.advance()
         while calls := hold.to_judge():
             for gathered in calls:
-                gathered.released = gathered.id not in refused
+                (release_all if gathered.id not in refused else withhold_all)((gathered,))
             out += hold.advance()
         yield _letters(out)
 

@@ -6,7 +6,7 @@ import pytest
 
 from modegate.core.ids import StepId
 from modegate.core.log.events import Segment, TurnWithheld, WithheldHop
-from modegate.core.step.answer.calls import Gathered, digest
+from modegate.core.step.answer.calls import CallState, Gathered, digest
 from modegate.core.step.answer.parts import ChoiceRead
 from modegate.core.step.dialect import Item
 from modegate.core.step.request.transcript import MAX_BLOB, Recording, complete, match, refs
@@ -67,12 +67,12 @@ def test_a_recording() -> None:
     recording = Recording()
     step = StepId("s")
     choice = ChoiceRead({"reasoning": ["t", "h"], "text": ["a", "bc"], "empty": []})
-    calls = [
-        Gathered(0, "function", name, released=ok) for name, ok in (("c1", True), ("c2", True))
-    ]
+    calls = [Gathered(0, "function", name, state=CallState.RELEASED) for name in ("c1", "c2")]
     recording.add(step, choice, b"body")
     recording.add(
-        step, ChoiceRead(calls=[*calls, Gathered(0, "function", "c3", released=False)]), b""
+        step,
+        ChoiceRead(calls=[*calls, Gathered(0, "function", "c3", state=CallState.WITHHELD)]),
+        b"",
     )
     recording.add(step, ChoiceRead(), b"x" * (MAX_BLOB + 1))
     event = recording.event(step, ("before", 4), "answer")

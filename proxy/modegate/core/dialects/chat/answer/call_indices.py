@@ -24,7 +24,7 @@ class Places:
     def seen(self, call: Gathered) -> None:
         """Note a call, though nothing of it may go yet."""
         # What comes behind a verdict goes nowhere, and leaves no gap.
-        if call.released is None:
+        if call.pending:
             self._calls[call] = None
 
     def new(self, call: Gathered) -> int | None:
@@ -37,7 +37,7 @@ class Places:
         own = {place for place in call.places if place is not None}
         if not own:
             return None  # clients find it in other ways, which were judged together with all others
-        refused = any(one.released is False for one in self._calls)
+        refused = any(one.withheld for one in self._calls)
         if not refused and not own & self._moved:
             self._next = max(self._next, *(place + 1 for place in own))
             return None

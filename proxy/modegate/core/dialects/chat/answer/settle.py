@@ -8,13 +8,14 @@ arguments. Such a call is written anew, in one piece, so that all clients run wh
 from __future__ import annotations
 
 from modegate.core.step.answer.calls import Gathered, share
+from modegate.core.step.answer.gate import release_all, withhold_all
 from modegate.core.wire.arguments import parse_arguments
 
 
 def settle(calls: list[Gathered]) -> None:
     """Take out of a choice's calls those that are nothing, and those that go on with another."""
     drop_blanks(calls)
-    for call in [one for one in calls if one.released is None]:
+    for call in [one for one in calls if one.pending]:
         front = _in_front(calls, call)
         if front is not None and _goes_on(front, call):
             _join(front, call)
@@ -23,9 +24,9 @@ def settle(calls: list[Gathered]) -> None:
 
 def drop_blanks(calls: list[Gathered]) -> None:
     """Take out of a choice's calls those that are nothing: nobody judges or counts them."""
-    for call in [one for one in calls if one.released is None and one.blank]:
+    for call in [one for one in calls if one.pending and one.blank]:
         # The old field stays as it came, as no client runs it; a nameless entry of the list is run by some.
-        call.released = call.kind == "legacy"
+        (release_all if call.kind == "legacy" else withhold_all)((call,))
         calls.remove(call)
 
 
@@ -42,7 +43,7 @@ def _goes_on(call: Gathered, piece: Gathered) -> bool:
     """
     if "legacy" in (call.kind, piece.kind) or call.odd or piece.odd or not piece.arguments:
         return False
-    if call.released is not None or not call.one_name or set(piece.names) - set(call.names):
+    if not call.pending or not call.one_name or set(piece.names) - set(call.names):
         return False
     return (call.joined or _half(call)) and (not piece.names or _half(piece))
 
@@ -61,4 +62,4 @@ def _join(call: Gathered, piece: Gathered) -> None:
     for other in piece.shared:
         if other is not call:
             share(call, other)
-    piece.released = False
+    withhold_all((piece,))

@@ -12,6 +12,7 @@ from modegate.core.dialects.chat.answer.settle import settle
 from modegate.core.dialects.common.strict_json import exactly
 from modegate.core.errors import AnswerUnreadable, UpstreamFailed
 from modegate.core.step.answer.calls import Gathered, share
+from modegate.core.step.answer.gate import late_piece
 from modegate.core.step.answer.parts import Kind, Part
 from modegate.core.wire.sse import BLANK, DONE, Frame
 
@@ -161,9 +162,9 @@ class ChatStreamReader:
         routes = self._routes.setdefault(index, _Routes())
         place = None if kind == "legacy" else parsing.slot(piece.get("index"))
         known = routes.legacy if kind == "legacy" else _known(routes, place, piece)
-        if known is not None and known.released is not None:
+        if known is not None and not known.pending:
             # What was judged is what the client may see: a piece that comes later goes nowhere.
-            return Gathered(index, kind, released=False)
+            return late_piece(index, kind)
         call = known or self._new(read, Gathered(index, "function" if kind == "tool" else kind))
         unnamed = not call.id
         call_deltas.add_piece(call, kind, piece, exact)

@@ -116,7 +116,7 @@ def partial_blob(choice: ChoiceRead, refused: Sequence[Refused]) -> bytes:
     for call in choice.calls:
         one = by_call.get(id(call))
         if one is None:
-            released += bool(call.released and call.kind != "legacy")
+            released += call.released and call.kind != "legacy"
         elif call.kind != "legacy":
             calls.append((released, call_json(one)))
     answers = [answer_json(one) for one in refused if one.call.kind != "legacy"]

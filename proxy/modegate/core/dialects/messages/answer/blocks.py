@@ -99,7 +99,7 @@ class Block:
     @property
     def shown(self) -> bool:
         """Whether the client gets it."""
-        return self.call is None or self.call.released is True
+        return self.call is None or self.call.released
 
     @property
     def repeatable(self) -> bool:

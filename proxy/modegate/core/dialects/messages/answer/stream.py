@@ -235,7 +235,7 @@ class MessagesStreamReader:
         block.closed = True
         (part,) = self._blocks_part(frame, block)
         call = block.call
-        if call is not None and call.released is None and not call.broken:
+        if call is not None and call.pending and not call.broken:
             part.ends = (call,)
         return [part]
 

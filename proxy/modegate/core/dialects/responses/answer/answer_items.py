@@ -47,7 +47,7 @@ class Out:
     @property
     def shown(self) -> bool:
         """Whether the client has it."""
-        return self.call is None or bool(self.call.released)
+        return self.call is None or self.call.released
 
     def segment(self) -> Segment:
         """Return what the client got of it, for the log."""

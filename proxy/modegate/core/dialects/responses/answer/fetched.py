@@ -55,7 +55,7 @@ class FetchedItems:
 
     def _stays(self, at: int, item: dict[str, Any], hidden: frozenset[str]) -> bool:
         if at in self._calls:
-            return bool(self._calls[at].released)
+            return self._calls[at].released
         kind = item.get("type", "message")
         if isinstance(kind, str) and kind.endswith("_output"):
             return item.get("call_id") not in hidden

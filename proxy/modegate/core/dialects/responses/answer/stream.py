@@ -25,6 +25,7 @@ from modegate.core.dialects.responses.answer.items import (
 from modegate.core.dialects.responses.answer.output import listed_places
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.step.answer.calls import Gathered
+from modegate.core.step.answer.gate import withhold_all
 from modegate.core.step.answer.parts import Kind, Part
 from modegate.core.step.answer.straightener import Straight
 from modegate.core.wire.json_spans import Span
@@ -69,7 +70,7 @@ class ResponsesStreamReader:
             return _sole(EventFrame(frame.raw, b""), Kind.LIVE)
         if data.startswith(b"[DONE]"):
             # Ends a stream in another API: clients that know it would stop in front of our own end.
-            return _nowhere(EventFrame(frame.raw, b""))
+            return _sole(EventFrame(frame.raw, b""), Kind.DROPPED)
         value = parsing.parse_event(data)
         kind = parsing.text_in(value, "type")
         own = isinstance(frame, Straight)
@@ -117,7 +118,7 @@ class ResponsesStreamReader:
             return self._done(event, out)
         if out is None:
             # Of no item, and not known: it goes nowhere.
-            return _nowhere(event)
+            return _sole(event, Kind.DROPPED)
         if out.ended:
             raise AnswerUnreadable("the upstream goes on with an item that has ended")
         event.out = out
@@ -236,7 +237,7 @@ class ResponsesStreamReader:
 
     def _live(self, event: EventFrame, out: Out) -> list[Part]:
         if not event.type.startswith(parsing.INERT_EVENTS):
-            return _nowhere(event)
+            return _sole(event, Kind.DROPPED)
         part = event.value.get("part")
         if part is not None:
             check_part(part)
@@ -273,7 +274,7 @@ class ResponsesStreamReader:
         for at, item in enumerate(items):
             call = call_of(item, exact[at])
             known = call and self._known(call, parsing.text_in(item, "id"))
-            if known is not None and known.released is not False and known in found:
+            if known is not None and not known.withheld and known in found:
                 raise AnswerUnreadable("the upstream's answer ends with one call twice")
             if call is not None and known is None:
                 # Found once, as to find them is to pass over all of the event.
@@ -293,7 +294,7 @@ class ResponsesStreamReader:
             if known is not None and (
                 (name and name == out.id) or (call.id and call.id == known.id)
             ):
-                if out.ended and known.released is not False and not agree(call, known):
+                if out.ended and not known.withheld and not agree(call, known):
                     raise AnswerUnreadable(
                         "the upstream's answer ends with another call than it sent"
                     )
@@ -304,7 +305,7 @@ class ResponsesStreamReader:
         choice = self._choice
         for out in choice.outs:
             call = out.call
-            if call is None or call.released is not None:
+            if call is None or not call.pending:
                 continue
             call.torn = status == "incomplete" and call.broken
             if out.ended and status != "failed":
@@ -312,7 +313,7 @@ class ResponsesStreamReader:
             if status == "completed":
                 call.odd = "it has no end"
             else:
-                call.released = False
+                withhold_all((call,))
                 choice.calls.remove(call)
         choice.finish = status
         end = EventFrame(b"", b"")
@@ -329,7 +330,3 @@ def _sole(event: EventFrame, kind: Kind) -> list[Part]:
 def _call(event: EventFrame, call: Gathered) -> list[Part]:
     event.parts = [Part(event, Kind.CALL, 0, (call,), len(event.raw))]
     return event.parts
-
-
-def _nowhere(event: EventFrame) -> list[Part]:
-    return _call(event, Gathered(0, "function", released=False))
