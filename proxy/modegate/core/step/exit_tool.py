@@ -9,6 +9,7 @@ from modegate.core.log.approval_events import ApprovalAsked, Option
 from modegate.core.policy.in_force import ModesInForce
 from modegate.core.policy.model import Exit
 from modegate.core.step.answer.calls import Gathered
+from modegate.core.step.reasons import Reason
 from modegate.core.wire.arguments import parse_arguments
 
 MAX_PLAN = 256 * 1024
@@ -41,16 +42,16 @@ def plan_of(call: Gathered) -> str:
     """
     given = parse_arguments(call.arguments)
     if given is None:
-        raise ValueError("it needs the argument 'plan' in a JSON object, and what came is not one")
+        raise ValueError(Reason.PLAN_NOT_IN_OBJECT)
     plan = given.get("plan")
     if plan is None:
-        raise ValueError("it needs the argument 'plan', with the whole plan in markdown")
+        raise ValueError(Reason.PLAN_MISSING)
     if not isinstance(plan, str):
-        raise ValueError("the argument 'plan' must be a string of markdown")  # noqa: TRY004 -- one kind for callers
+        raise ValueError(Reason.PLAN_NO_STRING)  # noqa: TRY004 -- one kind for callers
     if not plan.strip():
-        raise ValueError("the plan is empty")
+        raise ValueError(Reason.PLAN_EMPTY)
     if len(plan.encode("utf-8", "surrogatepass")) > MAX_PLAN:
-        raise ValueError(f"the plan is over {MAX_PLAN // 1024} KB; shorten it")
+        raise ValueError(Reason.PLAN_TOO_LONG.with_(MAX_PLAN // 1024))
     return plan
 
 
@@ -87,7 +88,7 @@ def native_plan_of(call: Gathered) -> str:
         return plan
     rest = json.dumps(others, indent=2, ensure_ascii=False)
     if len(rest) > MAX_PLAN:
-        raise ValueError("what it carries beside the plan is too long; leave it out")
+        raise ValueError(Reason.BESIDE_PLAN_TOO_LONG)
     return f"{plan}\n\n---\n\nApproved as well, as the agent gets it with the plan:\n\n```json\n{rest}\n```"
 
 

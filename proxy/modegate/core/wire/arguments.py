@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, NoReturn
+from enum import StrEnum
+from typing import Any, Literal, NoReturn
 
 import msgspec
 
@@ -17,9 +18,17 @@ from modegate.core.wire.json_spans import without_lone_surrogates
 INHERITED = frozenset({"__proto__", "constructor", "prototype"})
 """Keys that JavaScript can take for what an object inherits: `Object.assign` hands `__proto__` on."""
 
-HALF = "its arguments hold half of a character (a surrogate without the other one)"
 
 _HALF = re.compile("[\ud800-\udfff]")
+
+
+class ArgumentFault(StrEnum):
+    """Why arguments cannot be read, as the model is told."""
+
+    HALF = "its arguments hold half of a character (a surrogate without the other one)"
+    KEY_TWICE = "its arguments have one key twice"
+    NUMBER = "its arguments hold a number that is out of range"
+    NO_OBJECT = "its arguments are not one JSON object"
 
 
 class _DuplicateKeyError(ValueError):
@@ -48,23 +57,23 @@ def parse_arguments(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def trouble(text: str) -> str:
-    """Say why arguments cannot be read, to the model; empty where they can."""
+def trouble(text: str) -> ArgumentFault | Literal[""]:
+    """Return why arguments cannot be read; empty where they can."""
     if parse_arguments(text) is not None:
         return ""
     if has_half(text) or _escapes_half(text):
-        return HALF
+        return ArgumentFault.HALF
     try:
         value = json.loads(
             text, object_pairs_hook=_unique, parse_constant=_no_number, parse_int=float
         )
     except _DuplicateKeyError:
-        return "its arguments have one key twice"
+        return ArgumentFault.KEY_TWICE
     except (ValueError, RecursionError):
         value = None
     if isinstance(value, dict):
-        return "its arguments hold a number that is out of range"
-    return "its arguments are not one JSON object"
+        return ArgumentFault.NUMBER
+    return ArgumentFault.NO_OBJECT
 
 
 def _escapes_half(text: str) -> bool:

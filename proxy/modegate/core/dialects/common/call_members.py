@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, TypeGuard
 
 from modegate.core.dialects.common.tools import spelling
+from modegate.core.step.reasons import Reason
 from modegate.core.wire.arguments import INHERITED
 
 MAX_INDEX = 2**31 - 1
@@ -85,14 +86,14 @@ def second(
     if found.keys() <= own:
         return ""  # as almost always
     if doubtful := misspelt(found, own):
-        return f"it has the key {doubtful[:80]!r}, which some would read as another one"
+        return Reason.LOOKALIKE_KEY.with_(repr(doubtful[:80]))
     for key, value in found.items():
         if key in own or value in (None, "", [], {}):
             continue
         if spelling(key) in SOURCES:
-            return f"it has {key[:80]!r} too, which could be another call"
+            return Reason.SECOND_SOURCE.with_(repr(key[:80]))
         if beside is not None and key not in beside and isinstance(value, dict | list):
-            return f"it has the unknown member {key[:80]!r}"
+            return Reason.UNKNOWN_MEMBER.with_(repr(key[:80]))
     return ""
 
 

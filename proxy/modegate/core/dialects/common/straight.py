@@ -18,9 +18,10 @@ from modegate.core.dialects.common.frames import (
 )
 from modegate.core.step.answer.hold import over
 from modegate.core.step.answer.straightener import Ids
+from modegate.core.step.reasons import Reason
 from modegate.core.wire.sse import BLANK, DONE, Frame
 
-AMBIGUOUS = "its pieces could be those of another call"
+AMBIGUOUS = Reason.PIECES_OF_ANOTHER
 """The doubt about a call of which servers could mean two things."""
 
 MAX_WORDS = 300

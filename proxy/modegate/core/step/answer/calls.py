@@ -16,8 +16,9 @@ from typing import Any
 
 from modegate.core.ids import ToolName
 from modegate.core.policy.judge import ToolCall
+from modegate.core.step.reasons import Reason
 from modegate.core.wire.arguments import (
-    HALF,
+    ArgumentFault,
     has_half,
     paired,
     parse_arguments,
@@ -168,14 +169,14 @@ class Gathered:
         if self.odd:
             return self.odd
         if len(self.shapes) > 1:
-            return "it is a function and a custom tool at once"
+            return Reason.TWO_KINDS
         if len(set(self.names)) > MAX_NAMES:
-            return f"it has over {MAX_NAMES} names"
+            return Reason.TOO_MANY_NAMES.with_(MAX_NAMES)
         if len(self.id) > MAX_ID or any(len(name) > MAX_NAME for name in self.names):
-            return "its id or its name is too long"
+            return Reason.NAME_TOO_LONG
         if any(map(_CONTROL.search, self.names)):
-            return "its name holds what is no letter"
-        return "" if self.names else "it has no name"
+            return Reason.NAME_WITH_CONTROLS
+        return "" if self.names else Reason.NO_NAME
 
     def readings(self, declared: frozenset[str]) -> list[ToolCall]:
         """Return each call that a client could make of this one; empty if it cannot be read.
@@ -191,7 +192,7 @@ class Gathered:
         arguments = [None] if self.ambiguous else self._parsed()
         names |= dict.fromkeys(name for call in glued for name in call.names)
         if len(names) > MAX_GLUED:
-            self.odd = f"clients could give it over {MAX_GLUED} names"
+            self.odd = Reason.TOO_MANY_READINGS.with_(MAX_GLUED)
             return []
         readings = dict(names)
         if len(dict.fromkeys(self.names)) > 1:
@@ -201,7 +202,7 @@ class Gathered:
             parts = tuple(names)
             able = [one for one in declared if one.startswith(parts) and one.endswith(parts)]
             if sum(map(len, able)) * len(parts) > MAX_JOINED:
-                self.odd = "clients could put its name together in too many ways"
+                self.odd = Reason.TOO_MANY_SPELLINGS
                 return []
             readings |= dict.fromkeys(tool for tool in sorted(able) if _made_of(tool, parts))
         return [ToolCall(ToolName(name), one) for name in readings for one in arguments]
@@ -244,7 +245,7 @@ class Gathered:
     def trouble(self) -> str:
         """Why its arguments cannot be read; empty if they can."""
         if self.kind == "custom":
-            return HALF if has_half(self.arguments) else ""
+            return ArgumentFault.HALF if has_half(self.arguments) else ""
         # Some servers send no text at all for a call without arguments.
         return trouble(self.arguments or "{}")
 

@@ -26,6 +26,7 @@ from modegate.core.step.answer.calls import (
     other_id,
 )
 from modegate.core.step.answer.parts import Refused
+from modegate.core.step.reasons import Reason
 from modegate.core.step.text_calls.shapes import TextCalls
 
 
@@ -77,7 +78,7 @@ def _unreadable(why: str, force: ModeInForce) -> _Ruling:
 def _ungated(call: Gathered, offer: Offer) -> _Ruling:
     """Judge in default mode, into which this step came: only our own exit tool is not the agent's."""
     if call.name == EXIT_TOOL and EXIT_TOOL not in offer.declared:
-        return _Ruling(Judgement(Verdict.ANSWER, "exit", "the session is not in a mode"), None)
+        return _Ruling(Judgement(Verdict.ANSWER, "exit", Reason.NOT_IN_A_MODE), None)
     return _Ruling(Judgement(Verdict.RELEASE, "no rule", "no mode is in force"), None)
 
 
@@ -93,14 +94,14 @@ def _exit_ruling(
     leave = exit_tool.exit_of(offer.in_force)
     offered = offer.native or EXIT_TOOL
     if leave is None or offer.in_force.modes != now.modes or call.name != offered:
-        return refuse("this mode cannot be left by it now")
+        return refuse(Reason.NO_EXIT_NOW)
     if ended:
-        return refuse("the answer was cut short, so that nothing could follow its approval")
+        return refuse(Reason.CUT_SHORT)
     # Ours is answered here, so no client makes another call of it.
     if len(readings) > 1 or (call.ambiguous if offer.native else call.mixed):
-        return refuse("it is mixed with another call")
+        return refuse(Reason.MIXED)
     if call.tangled:
-        return refuse("its arguments could be read in different ways")
+        return refuse(Reason.ARGUMENTS_IN_DIFFERENT_WAYS)
     try:
         _ = exit_tool.native_plan_of(call) if offer.native else exit_tool.plan_of(call)
     except ValueError as error:
@@ -251,12 +252,12 @@ class Gate:
         if verdict is not Verdict.ANSWER and call.broken and (asks or not ended):
             return _unreadable(call.trouble, forces[0])
         if asks and call.ran:
-            return _unreadable("the provider runs it without asking", forces[0])
+            return _unreadable(Reason.RUN_WITHOUT_ASKING, forces[0])
         if asks and len(call.arguments) > exit_tool.MAX_PLAN:
-            return _unreadable("its arguments are too long to ask a person about", forces[0])
+            return _unreadable(Reason.TOO_LONG_TO_ASK, forces[0])
         many = len({reading.name for reading in readings}) > 1
         if asks and (call.ambiguous or call.tangled or many):
-            return _unreadable("clients could read it in different ways", forces[0])
+            return _unreadable(Reason.READ_IN_DIFFERENT_WAYS, forces[0])
         return strictest
 
     def _weighs(self, readings: Sequence[ToolCall], offer: Offer, now: ModesInForce) -> bool:

@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from modegate.core.step.answer.calls import Gathered
-from modegate.core.wire.arguments import parse_arguments
+from modegate.core.step.reasons import Reason
+from modegate.core.wire.arguments import ArgumentFault, parse_arguments
 
 MAX_HEAD = 1024
 """Characters of a line that could become a call; no tool has a longer name."""
@@ -281,7 +282,7 @@ class TextCalls:
             return None
         found = self.call(choice, shape, head, text) or Gathered(choice, "function", text=True)
         if not shape.close:
-            found.odd = "it has no end"
+            found.odd = Reason.NO_END
         return found
 
     def code(self, choice: int, text: str) -> Gathered:
@@ -294,20 +295,20 @@ class TextCalls:
         except (ValueError, RecursionError):
             if _LOOKS_LIKE_ONE.search(text) is None:
                 return None
-            return Gathered(choice, "function", odd="it is a broken JSON object", text=True)
+            return Gathered(choice, "function", odd=Reason.BROKEN_JSON, text=True)
         found = list(self._calls_in(value, 6))
         if not found:
             return None
         name, arguments = found[0]
         call = Gathered(choice, "function", names=[name], text=True)
         if len(found) > 1 or _has_a_key_twice(text):
-            call.odd = "it holds more than one call"
+            call.odd = Reason.MORE_THAN_ONE_CALL
         if isinstance(arguments, str):
             call.kind, call.pieces = "custom", [arguments]
         elif isinstance(arguments, dict):
             call.pieces = [json.dumps(arguments)]
         elif arguments is not None:
-            call.odd = "its arguments are not an object"
+            call.odd = Reason.ARGUMENTS_NO_OBJECT
         call.names += [other for other in self.heads_in(text[1:]) if other not in call.names]
         return call
 
@@ -382,7 +383,7 @@ def _take_tags(call: Gathered, inner: str) -> None:
 def _take_object(call: Gathered, text: str, value: dict[str, Any] | None) -> None:
     call.pieces = [text]
     if value is None:
-        call.odd = "its arguments are not one JSON object"
+        call.odd = ArgumentFault.NO_OBJECT
 
 
 def _has_a_key_twice(text: str) -> bool:

@@ -13,6 +13,7 @@ from modegate.core.dialects.chat.answer.parsing import REASONING_KEYS, check_con
 from modegate.core.dialects.common.call_members import inherits, is_index, second
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.step.answer.calls import Gathered
+from modegate.core.step.reasons import Reason
 from modegate.core.wire.arguments import has_half
 
 Pieces = list[tuple[str, dict[str, Any]]]
@@ -80,10 +81,10 @@ def add_piece(call: Gathered, kind: str, piece: dict[str, Any], exact: dict[str,
         return
     _add_id(call, piece.get("id"))
     if not (piece.get("index") is None or is_index(piece["index"])):
-        call.odd = "its index is not a whole number"
+        call.odd = Reason.NO_INDEX
     call.odd = call.odd or second(piece, _OWN)
     if inherits(piece.values()):
-        call.odd = "it has a key that JavaScript takes for what an object inherits"
+        call.odd = Reason.INHERITED_KEY
     _add_type(call, piece.get("type"))
     for key, value in piece.items():
         if key in _SHAPES:
@@ -99,7 +100,7 @@ def _add_id(call: Gathered, value: Any) -> None:
     if isinstance(value, str):
         call.id = call.id or value
     elif value is not None:
-        call.odd = "its id is not a string"
+        call.odd = Reason.ID_NO_STRING
 
 
 def _add_type(call: Gathered, value: Any) -> None:
@@ -107,7 +108,7 @@ def _add_type(call: Gathered, value: Any) -> None:
         return
     shape = _TYPES.get(value) if isinstance(value, str) else None
     if shape is None:
-        call.odd = "it is of a type that is not known here"
+        call.odd = Reason.UNKNOWN_TYPE
     else:
         call.shapes.add(shape)
 
@@ -118,7 +119,7 @@ def _add_shape(call: Gathered, key: str, value: Any, exact: Any) -> None:
             call.shapes.add(key)
         _add_function(call, key, value, exact)
     elif value is not None:
-        call.odd = f"{key!r} is not an object"
+        call.odd = Reason.MEMBER_NO_OBJECT.with_(repr(key))
 
 
 def _add_function(call: Gathered, shape: str, value: dict[str, Any], exact: dict[str, Any]) -> None:
@@ -133,9 +134,9 @@ def _add_name(call: Gathered, value: Any) -> None:
         if value:
             call.names.append(value)
         if "\ufffd" in value:
-            call.odd = "its name holds half of a character"
+            call.odd = Reason.NAME_HALF_CHARACTER
     elif value is not None:
-        call.odd = "its name is not a string"
+        call.odd = Reason.NAME_NO_STRING
 
 
 def _add_arguments(call: Gathered, value: Any) -> None:
@@ -147,7 +148,7 @@ def _add_arguments(call: Gathered, value: Any) -> None:
         # Some servers send the object itself (llama.cpp issue 20198).
         call.pieces.append(json.dumps(value))
     elif value is not None:
-        call.odd = "its arguments are neither a string nor an object"
+        call.odd = Reason.ARGUMENTS_NEITHER
 
 
 def add_texts(choice: ChatRead, body: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ from modegate.core.errors import AnswerUnreadable, UpstreamFailed
 from modegate.core.step.answer.calls import Gathered, share
 from modegate.core.step.answer.gate import late_piece
 from modegate.core.step.answer.parts import Kind, Part
+from modegate.core.step.reasons import Reason
 from modegate.core.wire.sse import BLANK, DONE, Frame
 
 MAX_PLACES = 16
@@ -200,7 +201,7 @@ class ChatStreamReader:
             routes.by_index[place] = call
         call.places[place] = None
         if len(call.places) > MAX_PLACES:
-            call.odd = f"its pieces bear over {MAX_PLACES} indices"
+            call.odd = Reason.TOO_MANY_INDICES.with_(MAX_PLACES)
         if call.id:
             routes.by_id.setdefault(call.id, call)
 
@@ -244,9 +245,7 @@ def _known(routes: _Routes, place: int | None, piece: dict[str, Any]) -> Gathere
     named = routes.by_id.get(name) if name else None
     if named is not None:
         if at_place is not None and at_place is not named:
-            named.odd = at_place.odd = (
-                "a piece of it bears the id of one call and the index of another"
-            )
+            named.odd = at_place.odd = Reason.ID_AGAINST_INDEX
         # Two calls may bear one id; under an index of its own, with a name, the second is another.
         other = place is not None and at_place is None and _piece_name(piece)
         return None if other else named

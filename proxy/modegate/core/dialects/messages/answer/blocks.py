@@ -18,6 +18,7 @@ from modegate.core.ids import CallId
 from modegate.core.log.events import Segment
 from modegate.core.step.answer.calls import SIGNATURE, Gathered, digest
 from modegate.core.step.answer.parts import ChoiceRead, Refused
+from modegate.core.step.reasons import Reason
 from modegate.core.wire.arguments import parse_arguments
 
 TEXT = "text"
@@ -207,7 +208,7 @@ def begin(start: dict[str, Any], read: MessageRead) -> Block:
         made.surely = True
         return Block(name, start, made)
     unknown = _ran(start, name, read)
-    unknown.odd = "it is of a type that is not known here"
+    unknown.odd = Reason.UNKNOWN_TYPE
     return Block(name, start, unknown)
 
 
@@ -231,7 +232,7 @@ def _call(start: dict[str, Any], read: MessageRead) -> Gathered:
         if isinstance(name, str) and name:
             call.names.append(name)
         elif name is not None or key == "name":
-            call.odd = f"its {key!r} is not a name"
+            call.odd = Reason.MEMBER_NO_NAME.with_(repr(key))
     call.odd = call.odd or second(start, _CALL)
     call.extra = {
         key: value
@@ -263,7 +264,7 @@ def _new(start: dict[str, Any], read: MessageRead) -> Gathered:
     if isinstance(name, str):
         call.id = name
     elif name is not None:
-        call.odd = "its id is not a string"
+        call.odd = Reason.ID_NO_STRING
     # LangChain puts the pieces of a call without an id together as another one, which has no arguments.
     call.again = not call.id
     read.calls.append(call)

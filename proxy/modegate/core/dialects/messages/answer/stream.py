@@ -25,6 +25,7 @@ from modegate.core.dialects.messages.answer.blocks import (
 from modegate.core.errors import AnswerUnreadable, UpstreamFailed
 from modegate.core.step.answer.parts import Kind, Part
 from modegate.core.step.answer.straightener import Straight
+from modegate.core.step.reasons import Reason
 from modegate.core.wire.arguments import has_half
 from modegate.core.wire.sse import BLANK, Frame
 
@@ -205,7 +206,7 @@ class MessagesStreamReader:
             block.call.odd = block.call.odd or second(delta, _PIECE)
             _add_input(block, exactly(frame.data, value)["delta"]["partial_json"])
         else:
-            block.call.odd = f"it has a piece of type {kind[:80]!r}"
+            block.call.odd = Reason.PIECE_OF_TYPE.with_(repr(kind[:80]))
         return self._blocks_part(frame, block)
 
     def _shown_delta(self, block: Block, kind: str, delta: dict[str, Any], data: bytes) -> None:
@@ -291,7 +292,7 @@ def _begin_input(block: Block, data: bytes) -> None:
             block.call.pieces.append(parsing.raw_input(parsing.block_data(data)))
             block.complete = True
     elif value not in (None, ""):
-        block.call.odd = "its arguments are not an object"
+        block.call.odd = Reason.ARGUMENTS_NO_OBJECT
 
 
 def _add_input(block: Block, piece: str) -> None:
@@ -299,6 +300,6 @@ def _add_input(block: Block, piece: str) -> None:
     if call is None or not piece:
         return
     if block.complete:
-        call.odd = "it has arguments at its beginning and behind it"
+        call.odd = Reason.ARGUMENTS_TWICE
     call.pieces.append(piece)
     call.split = call.split or has_half(piece)

@@ -11,6 +11,7 @@ from modegate.core.dialects.messages.answer import parsing
 from modegate.core.dialects.messages.answer.blocks import TEXT, MessageRead, begin
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.step.answer.calls import Gathered
+from modegate.core.step.reasons import Reason
 from modegate.core.wire.json_spans import (
     Edit,
     Member,
@@ -112,4 +113,4 @@ def _add_input(call: Gathered, raw: bytes, value: Any) -> None:
     if isinstance(value, dict):
         call.pieces.append(parsing.raw_input(raw))
     elif value is not None:
-        call.odd = "its arguments are not an object"
+        call.odd = Reason.ARGUMENTS_NO_OBJECT

@@ -8,6 +8,7 @@ from modegate.core.dialects.common.call_members import is_index, second
 from modegate.core.dialects.responses.answer import parsing
 from modegate.core.dialects.responses.answer.items import CALLS, ItemCall, call_of, same_arguments
 from modegate.core.errors import AnswerUnreadable
+from modegate.core.step.reasons import Reason
 from modegate.core.wire.arguments import paired
 
 ARGUMENT_EVENTS = {
@@ -56,7 +57,7 @@ class ConsistencyCheck:
             self._pieces.append(piece)
             if piece and self._whole:
                 # Who took them whole puts it behind them.
-                self._call.odd = "it has a piece behind its whole arguments"
+                self._call.odd = Reason.PIECE_AFTER_WHOLE
         elif begins and kind == f"{begins}.done":
             self._whole.append(parsing.text_in(value, key))
             if value.get("name") is not None:
@@ -69,20 +70,20 @@ class ConsistencyCheck:
     def _command(self, kind: str, value: dict[str, Any]) -> None:
         index = value.get("command_index")
         if not is_index(index):
-            self._call.odd = "its commands have no index"
+            self._call.odd = Reason.COMMANDS_WITHOUT_INDEX
             return
         pieces = self._commands.setdefault(index, [])
         if kind.endswith(".delta"):
             pieces.append(parsing.text_in(value, "delta"))
         elif kind.endswith(".done") and parsing.text_in(value, "command") != "".join(pieces):
-            self._call.odd = "its forms have different commands"
+            self._call.odd = Reason.FORMS_DIFFER_IN_COMMANDS
         elif kind.endswith(".added"):
             pieces.append(parsing.text_in(value, "command"))
 
     def _unknown(self, kind: str) -> None:
         # What a client would make of it is not known. The progress of something that ran makes nothing.
         if not kind.endswith((".in_progress", ".completed", ".failed")):
-            self._call.odd = f"it has a piece of the unknown type {kind[:80]!r}"
+            self._call.odd = Reason.UNKNOWN_PIECE.with_(repr(kind[:80]))
 
     def end(self, item: dict[str, Any], exact: dict[str, Any]) -> None:
         """Take the whole item: all that was said of it must be the same call."""
@@ -95,7 +96,7 @@ class ConsistencyCheck:
         forms = [paired(form) for form in forms]
         said = [form for form in forms if form]
         if not all(same_arguments(call, form, arguments) for form in said):
-            call.odd = "its forms have different arguments"
+            call.odd = Reason.FORMS_DIFFER_IN_ARGUMENTS
         # Who goes by the pieces alone (LangChain) has a call without arguments where none came.
         bare = call.type in ARGUMENT_EVENTS and bool(arguments) and not (self._first or pieces)
         call.again = call.again or bare
@@ -106,13 +107,13 @@ class ConsistencyCheck:
         if (last.names, last.ran) != (call.names, call.ran) or any(
             n not in known for n in self._named
         ):
-            call.odd = "its forms have different names"
+            call.odd = Reason.FORMS_DIFFER_IN_NAMES
         if last.id != call.id and not call.ran:
-            call.odd = "its forms have different ids"
+            call.odd = Reason.FORMS_DIFFER_IN_IDS
         commands = ["".join(self._commands[index]) for index in sorted(self._commands)]
         action = item.get("action")
         if commands and commands != (action.get("commands") if isinstance(action, dict) else None):
-            call.odd = "its forms have different commands"
+            call.odd = Reason.FORMS_DIFFER_IN_COMMANDS
         call.odd = call.odd or last.odd
         call.pieces, call.listed = last.pieces, last.listed
         call.surely, call.checks = last.surely, last.checks

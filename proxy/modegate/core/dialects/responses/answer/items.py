@@ -24,6 +24,7 @@ from modegate.core.errors import AnswerUnreadable
 from modegate.core.ids import ToolName
 from modegate.core.policy.judge import ToolCall
 from modegate.core.step.answer.calls import Gathered, canonical
+from modegate.core.step.reasons import Reason
 
 CALLS = frozenset({"function_call", "custom_tool_call"})
 """Calls of the agent's own tools."""
@@ -148,7 +149,7 @@ def call_of(item: dict[str, Any], exact: dict[str, Any] | None = None) -> ItemCa
     elif arguments is not None:
         call.pieces = [json.dumps(arguments)]
     if kind in CALLS and not isinstance(arguments, str | None):
-        call.odd = "its arguments are not a string"
+        call.odd = Reason.ARGUMENTS_NO_STRING
     call.odd = call.odd or _doubt(item, client_runs=not call.ran)
     return call
 
@@ -157,9 +158,9 @@ def _doubt(item: dict[str, Any], *, client_runs: bool) -> str:
     """Say why clients could make two calls of an item; empty if they cannot."""
     own = _SOURCES.get(item["type"], _ANY)
     if len([key for key in own if item.get(key) not in (None, "", [], {})]) > 1:
-        return "it has arguments under two keys"
+        return Reason.ARGUMENTS_UNDER_TWO_KEYS
     if inherits(item.values()):
-        return "it has a key that JavaScript takes for what an object inherits"
+        return Reason.INHERITED_KEY
     # What the provider ran comes with what came of it.
     return second(
         item, _MEMBERS.get(item["type"], _UNKNOWN), beside=_BESIDE if client_runs else None
@@ -188,16 +189,16 @@ def _read_ids(call: ItemCall, item: dict[str, Any]) -> None:
     if isinstance(name, str):
         call.id = name
     elif call.type in CLIENT_RUNS and name is not None:
-        call.odd = "its id is not a string"
+        call.odd = Reason.ID_NO_STRING
     if call.type in CALLS and not isinstance(item.get("call_id"), str):
-        call.odd = "it has no call_id"
+        call.odd = Reason.NO_CALL_ID
 
 
 def _read_names(call: ItemCall, item: dict[str, Any]) -> None:
     kind = call.type
     name, namespace, label = (item.get(key) for key in ("name", "namespace", "server_label"))
     if not all(isinstance(one, str | None) for one in (name, namespace, label)):
-        call.odd = "its name is not a string"
+        call.odd = Reason.NAME_NO_STRING
     elif kind in CALLS:
         call.plain = str(name or "")
         if name:

@@ -20,6 +20,7 @@ from modegate.core.dialects.responses.answer.loose_item import Event, Head, Loos
 from modegate.core.dialects.responses.answer.loose_items import LooseItems, with_snapshot
 from modegate.core.dialects.responses.answer.parsing import ADDED, DONE, ENDS, ERROR, IDLE, INERT
 from modegate.core.step.answer.straightener import Ids
+from modegate.core.step.reasons import Reason
 from modegate.core.wire.sse import Frame
 
 _TEXT = "response.output_text.delta"
@@ -204,7 +205,7 @@ class ResponsesStraightener(BaseStraightener[Event]):
         elif head.type != item.head.type:
             if item.left:
                 return [frame]
-            item.doubt = "its forms are of different types"
+            item.doubt = Reason.FORMS_DIFFER_IN_TYPE
         item.loose = item.loose or not item.added or item.head.ids != head.ids
         item.ended = True
         item.item = item.final = bytes(event.item)

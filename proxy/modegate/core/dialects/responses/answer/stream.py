@@ -28,6 +28,7 @@ from modegate.core.step.answer.calls import Gathered
 from modegate.core.step.answer.gate import withhold_all
 from modegate.core.step.answer.parts import Kind, Part
 from modegate.core.step.answer.straightener import Straight
+from modegate.core.step.reasons import Reason
 from modegate.core.wire.json_spans import Span
 from modegate.core.wire.sse import BLANK, Frame
 
@@ -311,7 +312,7 @@ class ResponsesStreamReader:
             if out.ended and status != "failed":
                 continue
             if status == "completed":
-                call.odd = "it has no end"
+                call.odd = Reason.NO_END
             else:
                 withhold_all((call,))
                 choice.calls.remove(call)
