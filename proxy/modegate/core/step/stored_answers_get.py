@@ -19,7 +19,7 @@ from modegate.core.step.answer.gate import Gate, Offer, withhold_all
 from modegate.core.step.dialect import AnyDialect, Fetched
 from modegate.core.step.stored_answers import known
 from modegate.core.step.text_calls.gate import TextGate
-from modegate.core.step.text_calls.shapes import TextCalls
+from modegate.core.step.text_calls.rules import TextCalls
 
 _WHOLE = frozenset({b"", b"stream=false"})
 """Queries that leave the answer one body; `include` adds to it and is taken too."""

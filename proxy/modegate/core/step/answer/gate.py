@@ -27,7 +27,7 @@ from modegate.core.step.answer.calls import (
 )
 from modegate.core.step.answer.parts import Refused
 from modegate.core.step.reasons import Reason
-from modegate.core.step.text_calls.shapes import TextCalls
+from modegate.core.step.text_calls.rules import TextCalls
 
 
 @dataclass(frozen=True, slots=True)

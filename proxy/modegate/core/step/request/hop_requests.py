@@ -23,7 +23,8 @@ from modegate.core.step.request.assemble import assemble
 from modegate.core.step.request.conversation import Conversation
 from modegate.core.step.request.put_back import PutBack
 from modegate.core.step.request.request_form import Form, Manner, model_of
-from modegate.core.step.text_calls.shapes import Habit, TextCalls, habit_of
+from modegate.core.step.text_calls.agents import Habit, habit_of
+from modegate.core.step.text_calls.rules import TextCalls
 from modegate.core.wire import headers
 from modegate.core.wire.request_body import RequestBody
 

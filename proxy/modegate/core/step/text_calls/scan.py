@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from modegate.core.step.answer.calls import Gathered
-from modegate.core.step.text_calls.shapes import MAX_HEAD, SHAPES, Shape, TextCalls
+from modegate.core.step.text_calls.rules import TextCalls
+from modegate.core.step.text_calls.shapes import MAX_HEAD, SHAPES, Shape
 
 _TRIGGER = re.compile(r"[{<`@*\-A]")
 _BY_FIRST = {
@@ -128,7 +129,7 @@ class Scanner:
         """Whether some text is undecided."""
         return self._open is not None or len(self._text) > self._gone
 
-    def begin_unit(self) -> None:
+    def begin_passage(self) -> None:
         """Take that another block of text begins, which clients join in their own ways."""
         if self._open is None:
             self._heads.add(len(self._text))

@@ -8,8 +8,8 @@ import pytest
 
 from modegate.core.log.events import CallJudged
 from modegate.core.policy.model import Effect
+from modegate.core.step.text_calls.rules import TextCalls
 from modegate.core.step.text_calls.scan import Scanner
-from modegate.core.step.text_calls.shapes import TextCalls
 from modegate.scripted.model import ScriptedCall, Turn
 from support.playbook import Cut, bytewise, cut_at, mode, policy, rule, whole
 from support.speech import Agent

@@ -13,9 +13,10 @@ from modegate.core.dialects.responses.dialect import RESPONSES
 from modegate.core.errors import TooLarge
 from modegate.core.policy.model import Limits
 from modegate.core.step.answer.streamed import Streamed
-from modegate.core.step.text_calls.gate import TextGate, _Unit
+from modegate.core.step.text_calls.gate import TextGate
+from modegate.core.step.text_calls.passages import Passage
+from modegate.core.step.text_calls.rules import TextCalls
 from modegate.core.step.text_calls.scan import Scanner
-from modegate.core.step.text_calls.shapes import TextCalls
 from modegate.core.wire.sse import Frame
 from support.playbook import (
     DONE,
@@ -293,15 +294,15 @@ def test_h4_what_stands_in_front_of_a_failure_goes() -> None:
 
 def test_h23_texts_that_come_again_are_found_in_linear_time(monkeypatch: Any) -> None:
     """Each was joined anew for each: of 20,000 parts that took minutes."""
-    joined: list[_Unit] = []
+    joined: list[Passage] = []
 
-    class Counting(_Unit):
+    class Counting(Passage):
         @property
         def text(self) -> str:
             joined.append(self)
             return super().text
 
-    monkeypatch.setattr("modegate.core.step.text_calls.gate._Unit", Counting)
+    monkeypatch.setattr("modegate.core.step.text_calls.passages.Passage", Counting)
     gate = TextGate(RESPONSES, TextCalls(frozenset({"write"})), {}, 2**24)
     parts = [f"part {at}" for at in range(300)]
     for at, words in enumerate(parts):

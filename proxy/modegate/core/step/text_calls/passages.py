@@ -1,0 +1,109 @@
+"""The text of an answer in the pieces in which it came, each decided part by part."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from modegate.core.step import texts
+from modegate.core.step.answer.calls import Gathered
+from modegate.core.step.text_calls.rules import TextCalls
+from modegate.core.step.text_calls.scan import Decided, Scanner
+
+
+@dataclass(eq=False, slots=True)
+class Piece:
+    """One string of an answer."""
+
+    text: str
+    fixed: bool = False
+    """Nothing of it can be replaced."""
+    stretches: list[tuple[str, Gathered | None, bool]] = field(default_factory=list)
+    """Decided parts: plain or of a call, and whether the call ends with it."""
+    done: int = 0
+    """Characters that are decided."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether all of it may go, with or without its calls."""
+        judged = all(call is None or not call.pending for _, call, _ in self.stretches)
+        return self.done == len(self.text) and judged
+
+    @property
+    def shown(self) -> str:
+        """What the client gets of it."""
+        return "".join(
+            text if call is None or call.released else texts.in_place(call.name) if last else ""
+            for text, call, last in self.stretches
+        )
+
+
+@dataclass(eq=False, slots=True)
+class Passage:
+    """One text of an answer, as far as it is kept."""
+
+    pieces: list[Piece] = field(default_factory=list)
+    size: int = 0
+    """Characters."""
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return "".join(piece.text for piece in self.pieces)
+
+    def add(self, piece: Piece) -> None:
+        """Take what comes next."""
+        self.pieces.append(piece)
+        self.size += len(piece.text)
+
+
+@dataclass(eq=False, slots=True)
+class RunningText:
+    """The running text of one choice."""
+
+    scanner: Scanner
+    rules: TextCalls
+    ended: bool = False
+    unended: bool = False
+    waiting: deque[Piece] = field(default_factory=deque)
+    place: Any = None
+    """Which text it is that runs on."""
+    passage: Passage | None = None
+    """That text, as far as it has come."""
+    earlier: dict[str, list[Piece]] = field(default_factory=dict)
+    """Texts that ran before it, each once."""
+
+    def begin(self, place: Any) -> Passage:
+        """Take that another text begins, and keep the one that ran until now."""
+        if self.passage is not None:
+            self.earlier.setdefault(self.passage.text, self.passage.pieces)
+        self.place, self.passage = place, Passage()
+        self.scanner.begin_passage()
+        return self.passage
+
+    def said(self, text: str) -> list[Piece] | None:
+        """Return the pieces in which a text has come; None if it has not."""
+        found = self.earlier.get(text)
+        if found is None and self.passage is not None and self.passage.size == len(text):
+            found = self.passage.pieces if self.passage.text == text else None
+        return found
+
+    def take(self, decided: Sequence[Decided]) -> list[Gathered]:
+        """Share out what was decided among the pieces; gives new calls."""
+        found: list[Gathered] = []
+        for length, call in decided:
+            left = length
+            while left:
+                piece = self.waiting[0]
+                count = min(left, len(piece.text) - piece.done)
+                left -= count
+                text = piece.text[piece.done : piece.done + count]
+                piece.stretches.append((text, call, not left))
+                piece.done += count
+                if piece.done == len(piece.text):
+                    self.waiting.popleft()
+            if call is not None:
+                found.append(call)
+        return found
