@@ -13,7 +13,7 @@ from typing import Any, Literal, NoReturn
 
 import msgspec
 
-from modegate.core.wire.json_spans import without_lone_surrogates
+from modegate.core.wire.surrogates import without_lone_surrogates
 
 INHERITED = frozenset({"__proto__", "constructor", "prototype"})
 """Keys that JavaScript can take for what an object inherits: `Object.assign` hands `__proto__` on."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from modegate.core.wire.json_spans import Member, members, without_lone_surrogates
+from modegate.core.wire.json_spans import Member, members
+from modegate.core.wire.surrogates import without_lone_surrogates
 from modegate.core.wire.weight import REQUEST_VALUES, cost, is_dense
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from modegate.core.errors import BadRequest
 from modegate.core.step.translation import Translation
-from modegate.core.wire import json_spans
+from modegate.core.wire import json_spans, surrogates
 from modegate.core.wire.weight import REQUEST_VALUES, TOO_DENSE, is_dense
 
 OFFERED: Final = ("function", "custom", "namespace", "web_search", "bash_", "text_editor_")
@@ -61,7 +61,7 @@ def asked(translation: Translation, body: bytes) -> Asked:
     if is_dense(body, REQUEST_VALUES):
         raise BadRequest(TOO_DENSE)
     try:
-        fields = msgspec.json.decode(json_spans.without_lone_surrogates(body), type=dict[str, Any])
+        fields = msgspec.json.decode(surrogates.without_lone_surrogates(body), type=dict[str, Any])
     except (ValueError, RecursionError) as error:
         raise BadRequest("the request's body is not a JSON object") from error
     for name in translation.refused:
@@ -98,7 +98,7 @@ def renamed(body: bytes, pattern: str) -> bytes:
         BadRequest: it cannot be read, or no model is named.
     """
     try:
-        members = json_spans.members(json_spans.without_lone_surrogates(body))
+        members = json_spans.members(surrogates.without_lone_surrogates(body))
         found = [member.value for member in members if member.key == "model"]
         names = [msgspec.json.decode(body[span.start : span.end]) for span in found]
     except ValueError as error:

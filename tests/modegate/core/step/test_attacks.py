@@ -17,7 +17,7 @@ from modegate.core.dialects.responses.answer.open_item import MAX_KEPT, Unended
 from modegate.core.step.answer.calls import MAX_GLUED, MAX_ID, MAX_NAME
 from modegate.core.wire.content_encoding import MAX_DECODED
 from modegate.core.wire.headers import as_utf8
-from modegate.core.wire.sse import parse
+from modegate.core.wire.sse_reader import parse
 from modegate.core.wire.weight import ANSWER_VALUES
 from support import message_frames as messages
 from support import responses

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modegate.core.wire import json_spans
-from modegate.core.wire.json_spans import Edit, Member, Span, without_lone_surrogates
+from modegate.core.wire import json_spans, surrogates
+from modegate.core.wire.json_spans import Edit, Member, Span
+from modegate.core.wire.surrogates import without_lone_surrogates
 
 SPACE = st.sampled_from([b"", b"", b"", b" ", b"\n", b"\t\r\n  "])
 KEYS = st.sampled_from([b'"a"', b'"b"', b'"\\u0061"', b'"a\\"b"', b'""', '"é"'.encode(), b'"\\\\"'])
@@ -316,8 +317,8 @@ def test_lone_surrogates_however_the_text_is_sliced(
 
 def test_h23_lone_surrogates_have_a_limit() -> None:
     """Each costs as much as a kilobyte of text."""
-    most = rb"\ud83d" * json_spans.MAX_HALVES
-    assert without_lone_surrogates(most) == rb"\ufffd" * json_spans.MAX_HALVES
+    most = rb"\ud83d" * surrogates.MAX_HALVES
+    assert without_lone_surrogates(most) == rb"\ufffd" * surrogates.MAX_HALVES
     with pytest.raises(ValueError, match="stand alone"):
         without_lone_surrogates(most + rb"\ud83d")
 

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modegate.core.errors import TooLarge
-from modegate.core.wire import sse
-from modegate.core.wire.sse import Frame, FrameReader
+from modegate.core.wire import sse, sse_reader
+from modegate.core.wire.sse import Frame
+from modegate.core.wire.sse_reader import FrameReader
 
 LIMIT = 1_000_000
 BOM = b"\xef\xbb\xbf"
@@ -153,7 +154,7 @@ def test_finish_gives_the_rest_once() -> None:
 def test_bytes_are_looked_at_a_bounded_number_of_times(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fed byte by byte, a frame of n bytes costs in the order of n, not of n squared."""
     seen = 0
-    pattern = sse._FRAME_END
+    pattern = sse_reader._FRAME_END
 
     class Counting:
         def search(self, buffer: bytearray, at: int) -> re.Match[bytes] | None:
@@ -161,7 +162,7 @@ def test_bytes_are_looked_at_a_bounded_number_of_times(monkeypatch: pytest.Monke
             seen += len(buffer) - at
             return pattern.search(buffer, at)
 
-    monkeypatch.setattr(sse, "_FRAME_END", Counting())
+    monkeypatch.setattr(sse_reader, "_FRAME_END", Counting())
     body = b"data: " + b"x" * 20_000 + b"\r\n\r\n"
     assert [frame.raw for frame in read(bytewise(body * 2))] == [body, body]
     assert seen <= 5 * len(body * 2)

@@ -9,14 +9,8 @@ import msgspec
 
 from modegate.core.dialects.common.frames import with_member
 from modegate.core.step.answer.straightener import Ids
-from modegate.core.wire.json_spans import (
-    Edit,
-    apply,
-    elements,
-    members,
-    without,
-    without_lone_surrogates,
-)
+from modegate.core.wire.json_spans import Edit, apply, elements, members, without
+from modegate.core.wire.surrogates import without_lone_surrogates
 from modegate.core.wire.weight import ANSWER_VALUES, is_dense
 
 

@@ -9,8 +9,9 @@ import msgspec
 
 from modegate.core.step.answer.parts import Part
 from modegate.core.step.answer.straightener import Straight
-from modegate.core.wire.json_spans import Edit, apply, members, without_lone_surrogates
+from modegate.core.wire.json_spans import Edit, apply, members
 from modegate.core.wire.sse import Frame
+from modegate.core.wire.surrogates import without_lone_surrogates
 from modegate.core.wire.weight import ANSWER_VALUES, is_dense
 
 

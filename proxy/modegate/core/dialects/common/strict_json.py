@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from modegate.core.errors import AnswerUnreadable
-from modegate.core.wire.json_spans import without_lone_surrogates
+from modegate.core.wire.surrogates import without_lone_surrogates
 from modegate.core.wire.weight import ANSWER_VALUES, holds, is_dense
 
 MAX_DEPTH = 100

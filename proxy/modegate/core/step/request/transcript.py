@@ -17,16 +17,8 @@ from modegate.core.log.events import Segment, TurnWithheld, WithheldHop
 from modegate.core.step.answer.calls import digest, other_id
 from modegate.core.step.answer.parts import ChoiceRead
 from modegate.core.step.dialect import AnyDialect, Item, Lost
-from modegate.core.wire.json_spans import (
-    Edit,
-    Member,
-    Span,
-    apply,
-    elements,
-    members,
-    quote,
-    without_lone_surrogates,
-)
+from modegate.core.wire.json_spans import Edit, Member, Span, apply, elements, members, quote
+from modegate.core.wire.surrogates import without_lone_surrogates
 
 MAX_BLOB = 256 * 1024
 """Bytes kept of one hop. A larger one is not stored, and then nothing of its answer is put back."""

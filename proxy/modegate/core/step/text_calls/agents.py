@@ -1,7 +1,7 @@
 """Which agents run calls that their model writes as text, and which names those calls have.
 
-Such text is judged as a call if the agent is known to run it, or if a policy says `text_calls: refuse`. For all
-others it is text: they talk about it all day.
+Such text is judged as a call if the agent is known to run it, or if a policy says `text_calls: refuse`. To
+all other agents it is text: they talk about it all day.
 """
 
 from __future__ import annotations

@@ -6,15 +6,9 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from modegate.core.wire.json_spans import (
-    Edit,
-    Span,
-    apply,
-    elements,
-    members,
-    without_lone_surrogates,
-)
+from modegate.core.wire.json_spans import Edit, Span, apply, elements, members
 from modegate.core.wire.sse import Frame
+from modegate.core.wire.surrogates import without_lone_surrogates
 
 _TEXT_KEYS = frozenset({"text", "content", "delta", "reasoning_content", "reasoning"})
 

@@ -18,8 +18,8 @@ from modegate.core.dialects.responses.dialect import RESPONSES
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.step.answer.straightener import Ids
 from modegate.core.step.dialect import AnyDialect
-from modegate.core.wire.json_spans import MAX_HALVES
-from modegate.core.wire.sse import parse
+from modegate.core.wire.sse_reader import parse
+from modegate.core.wire.surrogates import MAX_HALVES
 from modegate.core.wire.weight import ANSWER_VALUES, ESCAPES
 from support import message_frames as messages
 from support import responses

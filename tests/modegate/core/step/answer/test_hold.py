@@ -15,7 +15,7 @@ from modegate.core.errors import ModegateError, TooLarge
 from modegate.core.step.answer.gate import release_all, withhold_all
 from modegate.core.step.answer.hold import Hold
 from modegate.core.step.answer.parts import Kind, Part
-from modegate.core.wire.sse import FrameReader
+from modegate.core.wire.sse_reader import FrameReader
 from support.playbook import DONE, USAGE, call, chunk, frame, piece, text
 
 

@@ -16,8 +16,9 @@ from modegate.core.errors import BadRequest
 from modegate.core.identify.body import body_fields
 from modegate.core.policy.routes import model_of_body
 from modegate.core.step.dialect import AnyDialect
-from modegate.core.wire.json_spans import MAX_HALVES, MAX_MEMBERS, Span
+from modegate.core.wire.json_spans import MAX_MEMBERS, Span
 from modegate.core.wire.request_body import RequestBody
+from modegate.core.wire.surrogates import MAX_HALVES
 from modegate.core.wire.weight import ESCAPES, REQUEST_VALUES
 from modegate.server.upstream.litellm_request import asked
 from support.dialect_facts import translation

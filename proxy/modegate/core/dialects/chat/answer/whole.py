@@ -22,9 +22,9 @@ from modegate.core.wire.json_spans import (
     members,
     quote,
     without,
-    without_lone_surrogates,
     without_members,
 )
+from modegate.core.wire.surrogates import without_lone_surrogates
 
 _QUOTE = 0x22
 

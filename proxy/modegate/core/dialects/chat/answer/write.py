@@ -28,10 +28,10 @@ from modegate.core.wire.json_spans import (
     members,
     quote,
     without,
-    without_lone_surrogates,
     without_members,
 )
 from modegate.core.wire.sse import DONE, FrameWriter
+from modegate.core.wire.surrogates import without_lone_surrogates
 
 HEAD_KEYS = ("id", "object", "created", "model", "system_fingerprint")
 

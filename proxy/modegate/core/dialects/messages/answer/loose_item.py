@@ -13,8 +13,9 @@ from modegate.core.dialects.messages.answer.blocks import CALL, DELTAS, SHOWN, T
 from modegate.core.dialects.messages.answer.parsing import block_data, raw_input
 from modegate.core.step.answer.calls import canonical
 from modegate.core.step.answer.straightener import Ids
-from modegate.core.wire.json_spans import members, without_lone_surrogates
+from modegate.core.wire.json_spans import members
 from modegate.core.wire.sse import Frame
+from modegate.core.wire.surrogates import without_lone_surrogates
 
 CALL_DELTA = "input_json_delta"
 _BLOCK_OF = {delta: kind for kind in (TEXT, THINKING) for delta in DELTAS[kind]}

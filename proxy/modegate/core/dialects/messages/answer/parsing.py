@@ -21,14 +21,8 @@ from modegate.core.dialects.common.strict_json import (
 )
 from modegate.core.dialects.common.tools import spelling
 from modegate.core.errors import AnswerUnreadable
-from modegate.core.wire.json_spans import (
-    Edit,
-    Span,
-    apply,
-    elements,
-    members,
-    without_lone_surrogates,
-)
+from modegate.core.wire.json_spans import Edit, Span, apply, elements, members
+from modegate.core.wire.surrogates import without_lone_surrogates
 
 CALL_STOPS = frozenset({"tool_use", "tool_calls"})
 """Stop reasons that say calls were made; the second is what some translating gateways send."""

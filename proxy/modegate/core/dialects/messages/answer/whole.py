@@ -12,16 +12,8 @@ from modegate.core.dialects.messages.answer.blocks import TEXT, MessageRead, beg
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.step.answer.calls import Gathered
 from modegate.core.step.reasons import Reason
-from modegate.core.wire.json_spans import (
-    Edit,
-    Member,
-    Span,
-    apply,
-    elements,
-    members,
-    without,
-    without_lone_surrogates,
-)
+from modegate.core.wire.json_spans import Edit, Member, Span, apply, elements, members, without
+from modegate.core.wire.surrogates import without_lone_surrogates
 
 
 class MessagesWhole:

@@ -16,15 +16,9 @@ from modegate.core.dialects.messages.answer.stream import MessagesFrame
 from modegate.core.dialects.messages.api import API
 from modegate.core.errors import ModegateError, UpstreamFailed, error_json
 from modegate.core.step.answer.parts import Kind, Part
-from modegate.core.wire.json_spans import (
-    Edit,
-    Member,
-    Span,
-    apply,
-    members,
-    without_lone_surrogates,
-)
+from modegate.core.wire.json_spans import Edit, Member, Span, apply, members
 from modegate.core.wire.sse import FrameWriter
+from modegate.core.wire.surrogates import without_lone_surrogates
 
 _encode = msgspec.json.encode
 

@@ -22,7 +22,8 @@ from modegate.core.log.events import Segment
 from modegate.core.step.answer.calls import digest
 from modegate.core.step.dialect import Found
 from modegate.core.step.request.request_form import Thoughts
-from modegate.core.wire.json_spans import Edit, Span, apply, members, quote, without_lone_surrogates
+from modegate.core.wire.json_spans import Edit, Span, apply, members, quote
+from modegate.core.wire.surrogates import without_lone_surrogates
 
 _encode = msgspec.json.encode
 

@@ -12,7 +12,8 @@ from modegate.core.dialects.responses.answer.output import value_of
 from modegate.core.dialects.responses.answer.whole import ResponsesWhole
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.step.answer.calls import Gathered
-from modegate.core.wire.json_spans import Edit, apply, elements, without, without_lone_surrogates
+from modegate.core.wire.json_spans import Edit, apply, elements, without
+from modegate.core.wire.surrogates import without_lone_surrogates
 
 PREVIOUS = "previous_response_id"
 SHOWN = frozenset({"message", "reasoning", "item_reference", "compaction"})

@@ -13,8 +13,8 @@ from modegate.core.dialects.responses.answer.call_consistency import ARGUMENT_EV
 from modegate.core.dialects.responses.answer.items import CALLS, call_of, same_arguments
 from modegate.core.dialects.responses.answer.parsing import INERT
 from modegate.core.wire.arguments import paired, parse_arguments
-from modegate.core.wire.json_spans import without_lone_surrogates
 from modegate.core.wire.sse import Frame
+from modegate.core.wire.surrogates import without_lone_surrogates
 
 TEXT_BEGINNINGS = tuple(
     b'{"type":%b"response.%b.delta",' % (blank, kind)

@@ -9,16 +9,8 @@ import msgspec
 
 from modegate.core.dialects.responses.answer import parsing
 from modegate.core.step.answer.calls import digest
-from modegate.core.wire.json_spans import (
-    Edit,
-    Member,
-    Span,
-    apply,
-    elements,
-    members,
-    without,
-    without_lone_surrogates,
-)
+from modegate.core.wire.json_spans import Edit, Member, Span, apply, elements, members, without
+from modegate.core.wire.surrogates import without_lone_surrogates
 
 
 def message_item(name: str, text: str, *, begun: bool = False) -> dict[str, Any]:

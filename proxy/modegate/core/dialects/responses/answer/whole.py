@@ -21,7 +21,8 @@ from modegate.core.dialects.responses.answer.output import (
 )
 from modegate.core.dialects.responses.answer.parsing import check_keys
 from modegate.core.errors import AnswerUnreadable
-from modegate.core.wire.json_spans import Edit, apply, elements, without_lone_surrogates
+from modegate.core.wire.json_spans import Edit, apply, elements
+from modegate.core.wire.surrogates import without_lone_surrogates
 
 
 class ResponsesWhole:

@@ -28,8 +28,9 @@ from modegate.core.dialects.responses.answer.output import (
 )
 from modegate.core.errors import ModegateError
 from modegate.core.step.answer.parts import Kind, Part
-from modegate.core.wire.json_spans import Edit, Span, apply, elements, without_lone_surrogates
+from modegate.core.wire.json_spans import Edit, Span, apply, elements
 from modegate.core.wire.sse import FrameWriter
+from modegate.core.wire.surrogates import without_lone_surrogates
 
 HEAD_KEYS = (
     "id",

@@ -18,7 +18,7 @@ from modegate.core.step.answer.parts import MAX_TEXT, Kind
 from modegate.core.step.effects import Finish, ReadState, SendBytes
 from modegate.core.step.exchange import Exchange, StepRequest
 from modegate.core.wire.request_body import RequestBody
-from modegate.core.wire.sse import FrameReader
+from modegate.core.wire.sse_reader import FrameReader
 from support.message_frames import (
     SECRET,
     WRITE,
