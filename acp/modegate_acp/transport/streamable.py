@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Send
 
 from modegate.core.ids import SessionId, fits_session_id
+from modegate.core.wire.sse import write_comment, write_event
 from modegate.server.access import problem
 from modegate.server.control.streams import SSE_HEADERS, STILL_HERE
 from modegate.server.proxy.keep_alive import KEEPALIVE_S
@@ -136,7 +137,7 @@ async def _events(connection: Connection, stream: StreamQueue, reader: object, s
     head = {"content-type": "text/event-stream", **SSE_HEADERS}
     headers = [(name.encode(), value.encode()) for name, value in head.items()]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await _send(send, b": open\n\n")
+    await _send(send, write_comment("open"))
     while True:
         try:
             async with asyncio.timeout(KEEPALIVE_S):
@@ -147,7 +148,7 @@ async def _events(connection: Connection, stream: StreamQueue, reader: object, s
         if taken is None:
             break
         session, out = taken
-        await _send(send, b"data: %b\n\n" % out.text.encode())
+        await _send(send, write_event(out.text.encode()))
         connection.questions.sent(session, out)
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 

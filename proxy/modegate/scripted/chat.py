@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from modegate.core.wire.sse import DONE, write_event
 from modegate.scripted.model import Asked, ScriptDialect, ScriptedCall, Streamed, Turn
 from modegate.scripted.parts import (
     CREATED,
@@ -74,7 +75,7 @@ def frames(turn: Turn, asked: Asked) -> Streamed:
     if asked.include_usage:
         envelope = _envelope("chat.completion.chunk", asked)
         ending.append(_sse(envelope | {"choices": [], "usage": _usage(turn, asked)}))
-    return Streamed(said, (*ending, b"data: [DONE]\n\n"))
+    return Streamed(said, (*ending, write_event(DONE)))
 
 
 CHAT = ScriptDialect(read, whole, frames, "chat")
@@ -115,7 +116,7 @@ def _frame(asked: Asked, delta: Object, finish: str | None = None) -> bytes:
 
 
 def _sse(chunk: Object) -> bytes:
-    return b"data: %b\n\n" % msgspec.json.encode(chunk)
+    return write_event(msgspec.json.encode(chunk))
 
 
 def _deltas(turn: Turn, asked: Asked) -> Iterator[Object]:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from modegate.core.errors import BadRequest
+from modegate.core.wire.sse import write_event
 from modegate.scripted.model import Turn
 
 CREATED = 1_700_000_000
@@ -60,7 +61,7 @@ def fragments(arguments: str, count: int) -> list[str]:
 
 def event(value: Object) -> bytes:
     """Frame an event that is named by its `type`, as the Responses and the Messages API do."""
-    return b"event: %b\ndata: %b\n\n" % (str(value["type"]).encode(), msgspec.json.encode(value))
+    return write_event(msgspec.json.encode(value), str(value["type"]))
 
 
 def spent(turn: Turn, size: int) -> tuple[int, int]:

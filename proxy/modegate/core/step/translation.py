@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from modegate.core.wire.sse import write_event
+
 Json = dict[str, Any]
 
 Thoughts = Callable[[], str | None]
@@ -25,7 +27,7 @@ def openai_failure(status: int, message: str) -> bytes:
 
 def named_frame(event: Mapping[str, Any]) -> bytes:
     """Return a server-sent event that bears its type as its name."""
-    return b"event: %b\ndata: %b\n\n" % (str(event["type"]).encode(), msgspec.json.encode(event))
+    return write_event(msgspec.json.encode(event), str(event["type"]))
 
 
 def _as_it_is(_arguments: Json) -> None:

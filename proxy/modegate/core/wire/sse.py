@@ -1,11 +1,11 @@
-"""Server-sent events: what one frame says, and how one is written. `sse_reader` cuts a stream into frames.
+"""Server-sent events: what one frame says, and how one is written; `sse_reader` cuts a stream into frames.
 
-Follows the event stream format of the HTML standard (section 9.2.6). A frame carries its bytes as they came, to
-be passed on as they are. It is marked `odd` if a lenient reader could see something else in it
-than a strict one. What stands beside the data is no part of an answer, and a client that looks for `data:` in
-its own way could find a call there. So where the gate holds, a frame goes as `safe` says: comments empty, no
-lines that are not plain, the data in one line of UTF-8. All readers take that in one way, and most odd frames
-can be written so; the gate refuses the others.
+Follows the event stream format of the HTML standard (section 9.2.6). A frame carries its bytes as they came.
+It is marked `odd` if a lenient reader could see something else in it than a strict one. What stands beside
+the data is no part of an answer, and a client that looks for `data:` in its own way could find a call there.
+So where the gate holds, a frame goes as `safe` says: comments empty, no lines that are not plain, the data in
+one line of UTF-8. All readers take that in one way, and most odd frames can be written so; the gate refuses
+the others.
 """
 
 from __future__ import annotations

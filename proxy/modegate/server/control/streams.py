@@ -10,13 +10,14 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from modegate.core.errors import ModegateError
+from modegate.core.wire.sse import write_comment, write_event
 from modegate.server.clock import Clock
 from modegate.server.control.http import error_of
 from modegate.server.proxy.keep_alive import KEEPALIVE_S
 
 SSE_HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
-STILL_HERE = b": still here\n\n"
+STILL_HERE = write_comment("still here")
 """A comment, which keeps a stream alive and means nothing."""
 
 
@@ -27,9 +28,7 @@ def wants_stream(request: Request) -> bool:
 
 def event(body: object, *, name: str = "", id: int | None = None) -> bytes:  # noqa: A002
     """Return a frame with a JSON body."""
-    lines = [f"id: {id}".encode()] if id is not None else []
-    lines += [f"event: {name}".encode()] if name else []
-    return b"\n".join((*lines, b"data: " + msgspec.json.encode(body), b"\n"))
+    return write_event(msgspec.json.encode(body), name, number=id)
 
 
 class EventStreams:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from modegate.core.step.translation import Json, Thoughts, Translation
+from modegate.core.wire.sse import DONE, write_event
 
 _FIELDS = """
     messages tools tool_choice functions function_call parallel_tool_calls stream stream_options
@@ -93,7 +94,7 @@ def _kept(given: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
 def _frame(event: Json | bytes, _thoughts: Thoughts) -> bytes:
     if isinstance(event, bytes):
         raise TypeError("litellm gives chunks as objects")
-    return b"data: %b\n\n" % msgspec.json.encode(chat_object(event))
+    return write_event(msgspec.json.encode(chat_object(event)))
 
 
 TRANSLATION = Translation(
@@ -101,5 +102,5 @@ TRANSLATION = Translation(
     fields=FIELDS,
     whole=chat_object,
     frame=_frame,
-    end=b"data: [DONE]\n\n",
+    end=write_event(DONE),
 )

@@ -10,15 +10,14 @@ import msgspec
 from modegate.core.step.answer.parts import Part
 from modegate.core.step.answer.straightener import Straight
 from modegate.core.wire.json_spans import Edit, apply, members
-from modegate.core.wire.sse import Frame
+from modegate.core.wire.sse import Frame, write_event
 from modegate.core.wire.surrogates import without_lone_surrogates
 from modegate.core.wire.weight import ANSWER_VALUES, is_dense
 
 
 def framed(data: bytes, event: bytes, doubt: str = "") -> Straight:
     """Return a frame of our own with this data."""
-    name = b"event: " + event + b"\n" if event else b""
-    return Straight(name + b"data: " + data + b"\n\n", data, event, doubt=doubt)
+    return Straight(write_event(data, event), data, event, doubt=doubt)
 
 
 class OwnFrames:

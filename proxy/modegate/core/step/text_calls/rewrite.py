@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from modegate.core.wire.json_spans import Edit, Span, apply, elements, members
-from modegate.core.wire.sse import Frame
+from modegate.core.wire.sse import Frame, write_event
 from modegate.core.wire.surrogates import without_lone_surrogates
 
 _TEXT_KEYS = frozenset({"text", "content", "delta", "reasoning_content", "reasoning"})
@@ -20,8 +20,7 @@ def rewritten(frame: Frame, changes: Mapping[str, str]) -> Frame:
     at = frame.raw.rfind(frame.data)
     if at < 0:
         # It came over several lines, which JSON has only between its values.
-        name = b"event: %b\n" % frame.event if frame.event else b""
-        return Frame(name + b"data: " + data.replace(b"\n", b" ") + b"\n\n", data, frame.event)
+        return Frame(write_event(data.replace(b"\n", b" "), frame.event), data, frame.event)
     raw = frame.raw[:at] + data + frame.raw[at + len(frame.data) :]
     return Frame(raw, data, frame.event)
 

@@ -19,11 +19,7 @@ from modegate.core.dialects.messages.answer import loose_item
 from modegate.core.dialects.messages.answer.blocks import CALL, TEXT, THINKING
 from modegate.core.dialects.messages.answer.loose_item import CALL_DELTA, Event, LooseBlock
 from modegate.core.dialects.messages.answer.parsing import MAX_CALLS
-from modegate.core.step.answer.straightener import (
-    Ids,
-    framed,
-    with_member,
-)
+from modegate.core.step.answer.straightener import Ids
 from modegate.core.wire.sse import Frame
 
 _TEXT_DELTAS = {"text_delta": TEXT, "thinking_delta": THINKING}
