@@ -83,13 +83,13 @@ def _listed(calls: Iterable[Gathered]) -> str:
 
 def by_provider(call: Gathered) -> str:
     """Say of what the provider runs by itself whether it has: of some items nobody knows."""
-    return f"the provider {'has run' if call.surely else 'may have run'} it by itself"
+    return f"the provider {'has run' if call.has_run else 'may have run'} it by itself"
 
 
 def _ran(calls: Sequence[Gathered]) -> str:
     """Name what the provider has run by itself, and what it may have run."""
-    surely = [call for call in calls if call.surely]
-    others = [call for call in calls if not call.surely]
+    surely = [call for call in calls if call.has_run]
+    others = [call for call in calls if not call.has_run]
     said = [f"has run {_listed(surely)}"] if surely else []
     said += [f"may have run {_listed(others)}"] if others else []
     return "the provider itself " + " and ".join(said)

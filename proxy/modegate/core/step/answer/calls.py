@@ -103,7 +103,7 @@ class Gathered:
     pieces: list[str] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
     """Members of the call that the gate does not know, such as signatures."""
-    shapes: set[str] = field(default_factory=set)
+    kinds: set[str] = field(default_factory=set)
     """`function` or `custom`, as its type and its members say; both leave a doubt."""
     places: dict[int | None, None] = field(default_factory=dict)
     """The indices of its pieces, in order; None for a piece without one."""
@@ -111,29 +111,29 @@ class Gathered:
     """Other calls that some client could take for the same one."""
     split: bool = False
     """Some client could see only a part of its arguments."""
-    again: bool = False
+    restarts: bool = False
     """Some client could take a later piece of it for the beginning of another call."""
-    loose: bool = False
+    repeats: bool = False
     """So it would be if its pieces went as they came: they repeat its id or name, or change them."""
     joined: bool = False
     """Its pieces came under several ids."""
     sent: int = 0
     """In how many pieces it came."""
-    weighed: bool = False
+    by_arguments: bool = False
     """It was released for its arguments, which a client that minds one of its pieces would not have."""
     odd: str = ""
     """Why the call cannot be read, if so."""
     ran: bool = False
     """The provider runs it by itself, or may: refused, it is not shown, and no hop follows."""
-    surely: bool = False
+    has_run: bool = False
     """What came of it is there, so that the provider has run it."""
     family: str = ""
     """A tool that stands for this one and others, of what the provider runs: who allows it allows them."""
     text: bool = False
     """It stands in the answer's plain text, which some agents run."""
-    torn: bool = False
+    truncated: bool = False
     """It stops in the middle, as its answer was cut off, and some client would run it so: it goes nowhere."""
-    waits: bool = False
+    awaits_end: bool = False
     """A person may be asked about it, but only once it is known how the answer ends."""
     state: CallState = CallState.PENDING
     """Written by the gate alone (`step.answer.gate`)."""
@@ -168,7 +168,7 @@ class Gathered:
         """Why the call cannot be read; empty if it can."""
         if self.odd:
             return self.odd
-        if len(self.shapes) > 1:
+        if len(self.kinds) > 1:
             return Reason.TWO_KINDS
         if len(set(self.names)) > MAX_NAMES:
             return Reason.TOO_MANY_NAMES.with_(MAX_NAMES)
@@ -218,7 +218,7 @@ class Gathered:
     @property
     def ambiguous(self) -> bool:
         """Whether some client sees other arguments than those that stand here."""
-        return self.mixed or self.again or (self.loose and not self.anew)
+        return self.mixed or self.restarts or (self.repeats and not self.rewritten)
 
     @property
     def one_name(self) -> bool:
@@ -226,9 +226,9 @@ class Gathered:
         return len(set(self.names)) == 1
 
     @property
-    def anew(self) -> bool:
+    def rewritten(self) -> bool:
         """Whether it goes to the client in one piece that says all of it, not in those in which it came."""
-        pieces = self.loose or (self.weighed and self.sent > 1)
+        pieces = self.repeats or (self.by_arguments and self.sent > 1)
         return pieces and self.one_name and not self.split and self.kind != "legacy"
 
     @property

@@ -169,11 +169,11 @@ class Gate:
         for call in calls:
             ruling = self._ruling(call, offer, now, ended=call.choice in cut)
             # Judged a second time, it is at an end, also where that says no reason.
-            early = ended is not None and call.choice not in ended and not call.waits
+            early = ended is not None and call.choice not in ended and not call.awaits_end
             if early and not call.text and ruling.judgement.verdict is Verdict.ASK:
-                call.waits = True
+                call.awaits_end = True
                 continue
-            if call.torn and ruling.judgement.verdict is not Verdict.ANSWER:
+            if call.truncated and ruling.judgement.verdict is not Verdict.ANSWER:
                 withhold_all((call,))  # and nobody has refused it
                 continue
             reason = ruling.judgement.reason[: texts.MAX_REASON]
@@ -220,13 +220,13 @@ class Gate:
             now.judge(reading)[0].verdict is not Verdict.ANSWER
             for reading in ask.call.readings(frozenset())
         )
-        ask.call.weighed = allowed
+        ask.call.by_arguments = allowed
         (release_all if allowed else withhold_all)((ask.call,))
         return allowed
 
     def hand_over(self, ask: Ask) -> None:
         """Release a call of the agent's own exit tool, whose plan a person has approved."""
-        ask.call.weighed = True
+        ask.call.by_arguments = True
         release_all((ask.call,))
 
     def _ruling(self, call: Gathered, offer: Offer, now: ModesInForce, *, ended: bool) -> _Ruling:
@@ -247,7 +247,7 @@ class Gate:
         rulings = [self._strictest(reading, offer, now) for reading in readings]
         strictest = max(rulings, key=lambda ruling: STRICTNESS[ruling.judgement.verdict])
         verdict = strictest.judgement.verdict
-        call.weighed = verdict is Verdict.RELEASE and self._weighs(readings, offer, now)
+        call.by_arguments = verdict is Verdict.RELEASE and self._by_arguments(readings, offer, now)
         asks = verdict is Verdict.ASK
         if verdict is not Verdict.ANSWER and call.broken and (asks or not ended):
             return _unreadable(call.trouble, forces[0])
@@ -260,7 +260,7 @@ class Gate:
             return _unreadable(Reason.READ_IN_DIFFERENT_WAYS, forces[0])
         return strictest
 
-    def _weighs(self, readings: Sequence[ToolCall], offer: Offer, now: ModesInForce) -> bool:
+    def _by_arguments(self, readings: Sequence[ToolCall], offer: Offer, now: ModesInForce) -> bool:
         """Return whether calls are released for their arguments, and would not be with others."""
         blind = [ToolCall(reading.name, None) for reading in readings]
         rulings = [self._strictest(reading, offer, now) for reading in blind]

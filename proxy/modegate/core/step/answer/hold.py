@@ -89,7 +89,7 @@ class Hold:
             choices = (self.reader.choices[part.choice],)
         elif part.kind is Kind.DONE:
             choices = self.reader.choices.values()
-        ends = (call for call in part.ends if not call.waits)
+        ends = (call for call in part.ends if not call.awaits_end)
         calls = [*ends, *(call for choice in choices for call in choice.calls)]
         return [call for call in calls if call.pending]
 

@@ -50,7 +50,7 @@ class Resumed(Streamed):
         release_all(gone)
         for call in gone:
             # It has gone in the pieces in which it came.
-            call.again, call.loose = call.again or call.loose, False
+            call.restarts, call.repeats = call.restarts or call.repeats, False
         self._remember(read)
         spoken = self._texts.passed() if self._texts is not None else []
         return [*whole, *spoken], begun

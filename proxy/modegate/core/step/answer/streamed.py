@@ -15,7 +15,8 @@ from modegate.core.step.answer.hold import Hold
 from modegate.core.step.answer.parts import ChoiceRead, Kind, Part, StreamReader, StreamWriter
 from modegate.core.step.answer.straightener import Straightener
 from modegate.core.step.text_calls.gate import TextGate
-from modegate.core.wire.sse import Frame, FrameReader
+from modegate.core.wire.sse import Frame
+from modegate.core.wire.sse_reader import FrameReader
 
 
 class Streamed(ReadAnswer):

@@ -105,7 +105,7 @@ UNREADABLE = {
     "odd": Gathered(0, "function", "id", ["read"], odd="its name is not a string"),
     "a-name-that-ends-early": call("read\0write"),
     "a-name-of-two-lines": call("read\n"),
-    "two-shapes": Gathered(0, "custom", "id", ["read"], shapes={"function", "custom"}),
+    "two-shapes": Gathered(0, "custom", "id", ["read"], kinds={"function", "custom"}),
     "too-many-names": call(*(f"n{n}" for n in range(MAX_NAMES + 1))),
 }
 

@@ -154,7 +154,7 @@ def test_unreadable_calls() -> None:
     odd = gathered("read")
     odd.odd = "its arguments are neither a string nor an object"
     both = gathered("read")
-    both.shapes |= {"function", "custom"}
+    both.kinds |= {"function", "custom"}
     calls = [odd, both, gathered("")]
     events, _ = judge(Gate(STEP, frozenset()), calls, offer(stands), stands)
     assert [event.rule for event in events] == ["unreadable"] * 3

@@ -92,7 +92,7 @@ def add_piece(call: Gathered, kind: str, piece: dict[str, Any], exact: dict[str,
         elif key not in _OWN and value is not None and not second({key: value}, _OWN):
             # Servers fill all pieces with nulls, and one of them with what they mean.
             call.extra.setdefault(key, value)
-    if "custom" in call.shapes:
+    if "custom" in call.kinds:
         call.kind = "custom"
 
 
@@ -110,13 +110,13 @@ def _add_type(call: Gathered, value: Any) -> None:
     if shape is None:
         call.odd = Reason.UNKNOWN_TYPE
     else:
-        call.shapes.add(shape)
+        call.kinds.add(shape)
 
 
 def _add_shape(call: Gathered, key: str, value: Any, exact: Any) -> None:
     if isinstance(value, dict):
         if value:
-            call.shapes.add(key)
+            call.kinds.add(key)
         _add_function(call, key, value, exact)
     elif value is not None:
         call.odd = Reason.MEMBER_NO_OBJECT.with_(repr(key))

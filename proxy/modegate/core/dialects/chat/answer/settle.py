@@ -55,10 +55,10 @@ def _half(call: Gathered) -> bool:
 def _join(call: Gathered, piece: Gathered) -> None:
     call.pieces += piece.pieces
     call.extra = {**piece.extra, **call.extra}
-    call.shapes |= piece.shapes
+    call.kinds |= piece.kinds
     call.split = call.split or piece.split
-    call.again = call.again or piece.again
-    call.loose = call.joined = True
+    call.restarts = call.restarts or piece.restarts
+    call.repeats = call.joined = True
     for other in piece.shared:
         if other is not call:
             share(call, other)

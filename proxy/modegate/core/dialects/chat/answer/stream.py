@@ -178,7 +178,7 @@ class ChatStreamReader:
             return call
         # Where a piece bears an id or a name, some clients begin a call of their own; one that is not of
         # the API's types is left out by some (the AI SDK), which then run the call without it.
-        call.loose = call.loose or (known is not None and not call_deltas.only_goes_on(piece))
+        call.repeats = call.repeats or (known is not None and not call_deltas.only_goes_on(piece))
         told = known is None or place not in call.places or (unnamed and bool(call.id))
         self._route(routes, call, place, new=known is None)
         self._share(call, new=known is None, told=told)
@@ -190,7 +190,7 @@ class ChatStreamReader:
             raise AnswerUnreadable(f"the upstream sent over {parsing.MAX_CALLS} calls")
         read.calls.append(call)
         # One that begins behind a finish is run piece by piece by some clients.
-        call.again = read.finish is not None
+        call.restarts = read.finish is not None
         return call
 
     def _route(self, routes: _Routes, call: Gathered, place: int | None, *, new: bool) -> None:

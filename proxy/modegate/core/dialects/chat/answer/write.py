@@ -138,7 +138,7 @@ class ChatStreamWriter:
         whole = len(parts) == len(frame.parts) and not frame.left_out
         calls = [call for part in parts for call in part.calls]
         whole = whole and all(
-            call.released and not call.anew and self._new_index(call) is None for call in calls
+            call.released and not call.rewritten and self._new_index(call) is None for call in calls
         )
         edits: list[Edit] = []
         changed = self._hop or any(part.kind is Kind.ERROR for part in parts) or _tells(parts)
@@ -258,7 +258,7 @@ class ChatStreamWriter:
         return edits + without_members(found, drop)
 
     def _call_edits(
-        self, data: bytes, found: list[Member], calls: list[Any], drop: set[str]
+        self, data: bytes, found: list[Member], calls: list[Gathered], drop: set[str]
     ) -> list[Edit]:
         lists = [m.value for m in found if m.key == "tool_calls"]
         pieces = elements(data, lists[0]) if lists and data[lists[0].start] == 0x5B else []
@@ -268,7 +268,7 @@ class ChatStreamWriter:
             call = calls[at]
             if not call.released or call in self._written:
                 gone.add(at)
-            elif call.anew:
+            elif call.rewritten:
                 self._written.add(call)
                 edits.append(Edit(*place, self._anew(call)))
             elif (index := self._new_index(call)) is not None:

@@ -197,7 +197,7 @@ def begin(start: dict[str, Any], read: MessageRead) -> Block:
         use = start.get("tool_use_id")
         call = next((call for call in read.calls if call.ran and call.id == use), None)
         call = call or _ran(start, name.removesuffix(_RESULT), read)
-        call.surely = True
+        call.has_run = True
         return Block(name, start, call)
     if name in _RUN_BY_PROVIDER:
         return Block(name, start, _ran(start, _hosted_name(start), read))
@@ -205,7 +205,7 @@ def begin(start: dict[str, Any], read: MessageRead) -> Block:
         return Block(name, start, _call(start, read))
     if name in _MADE_BY:
         made = _ran(start, _MADE_BY[name], read)
-        made.surely = True
+        made.has_run = True
         return Block(name, start, made)
     unknown = _ran(start, name, read)
     unknown.odd = Reason.UNKNOWN_TYPE
@@ -266,7 +266,7 @@ def _new(start: dict[str, Any], read: MessageRead) -> Gathered:
     elif name is not None:
         call.odd = Reason.ID_NO_STRING
     # LangChain puts the pieces of a call without an id together as another one, which has no arguments.
-    call.again = not call.id
+    call.restarts = not call.id
     read.calls.append(call)
     return call
 

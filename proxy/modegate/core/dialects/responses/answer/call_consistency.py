@@ -99,7 +99,7 @@ class ConsistencyCheck:
             call.odd = Reason.FORMS_DIFFER_IN_ARGUMENTS
         # Who goes by the pieces alone (LangChain) has a call without arguments where none came.
         bare = call.type in ARGUMENT_EVENTS and bool(arguments) and not (self._first or pieces)
-        call.again = call.again or bare
+        call.restarts = call.restarts or bare
         if not call.names:
             # Announced without a name (B060): who goes by that has nothing to run.
             call.names, call.plain = last.names, last.plain
@@ -116,4 +116,4 @@ class ConsistencyCheck:
             call.odd = Reason.FORMS_DIFFER_IN_COMMANDS
         call.odd = call.odd or last.odd
         call.pieces, call.listed = last.pieces, last.listed
-        call.surely, call.checks = last.surely, last.checks
+        call.has_run, call.checks = last.has_run, last.checks

@@ -84,7 +84,7 @@ class ItemCall(Gathered):
             # The tool has had several names; the item's type tells of none.
             names = [one for one in sorted(declared) if one.startswith("web_search")] or names
         names = list(self.listed) or names
-        given = [None] if self.again else self._parsed()
+        given = [None] if self.restarts else self._parsed()
         return [ToolCall(ToolName(name), one) for name in dict.fromkeys(names) for one in given]
 
 
@@ -138,7 +138,7 @@ def call_of(item: dict[str, Any], exact: dict[str, Any] | None = None) -> ItemCa
         return None
     call = ItemCall(0, "custom" if kind == "custom_tool_call" else "function", type=kind)
     call.ran = kind not in CLIENT_RUNS or ran(item)
-    call.surely = call.ran and _has_run(item)
+    call.has_run = call.ran and _has_run(item)
     checks = item.get("pending_safety_checks") if kind == "computer_call" else None
     call.checks = tuple(checks) if isinstance(checks, list) else ()
     _read_ids(call, item)

@@ -127,7 +127,7 @@ class ResponsesStreamReader:
         if out.call is not None:
             # LangChain takes pieces that come behind those of another item for a call of their own.
             elsewhere = before is not out and kind.endswith(".delta")
-            out.call.again = out.call.again or elsewhere
+            out.call.restarts = out.call.restarts or elsewhere
             self._built[out.index].add(kind, event.exact)
             return _call(event, out.call)
         return self._live(event, out)
@@ -308,7 +308,7 @@ class ResponsesStreamReader:
             call = out.call
             if call is None or not call.pending:
                 continue
-            call.torn = status == "incomplete" and call.broken
+            call.truncated = status == "incomplete" and call.broken
             if out.ended and status != "failed":
                 continue
             if status == "completed":

@@ -57,7 +57,7 @@ class ResponsesWhole:
         """It says that it goes on, as that of some servers does at its end."""
         self._read.finish = "completed" if self._says else status
         for call in self._read.calls:
-            call.torn = status == "incomplete" and call.broken
+            call.truncated = status == "incomplete" and call.broken
         if self.failed:
             # Of what failed nothing is a call: it goes nowhere, and nobody is asked about it.
             self._read.calls.clear()
