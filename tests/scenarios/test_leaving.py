@@ -16,7 +16,7 @@ from openai import AsyncOpenAI
 from openai.types.chat import ChatCompletionMessage
 
 from modegate.core.policy.model import Waits
-from modegate.core.step.texts import WAITS as WAITS_LINE
+from modegate.core.step.texts import PLAN_WAITS
 from support.playbook import request
 from support.running import Running, client, policies_file, running
 
@@ -142,7 +142,7 @@ async def test_approved_at_another_process_the_waiting_request_goes_on(
         assert await mode(proxy) == "default"
         log_of_both = await kinds(proxy)
     # Where it streams, the screen says that the plan waits, once there was a silence.
-    content = (message.content or "").replace(f"\n\n{WAITS_LINE}", "")
+    content = (message.content or "").replace(f"\n\n{PLAN_WAITS}", "")
     assert content == "Here is my plan.\n\nNow I write."
     assert message.tool_calls is not None
     assert [one.function.name for one in message.tool_calls if one.type == "function"] == ["write"]

@@ -173,7 +173,7 @@ class Answering(Ending):
         if streamed and asked.purpose == "exit" and not ask.native:
             calls = (call for one in self._answer.choices.values() for call in one.calls)
             if all(call.withheld or call is ask.call for call in calls):
-                self._closing.may_say(ask.call.choice, texts.WAITS)
+                self._closing.may_say(ask.call.choice, texts.PLAN_WAITS)
         return [*self._log(durable=False), AskPerson(asked, self._now.state.mode_seq, streamed)]
 
     def _call(self, in_force: ModesInForce) -> list[Effect]:

@@ -223,7 +223,7 @@ class Dialect(Generic[RequestT, ChoiceT]):
     begins_compacted: Callable[[RequestT], bool] = lambda _request: False
     """Whether something that the provider has compacted stands in front of the first user message."""
     without_asides: Callable[[RequestT], bytes | None] = lambda _request: None
-    """The body without the line that says a plan waits (`texts.WAITS`); None where it is not there."""
+    """The body without the line that says a plan waits (`texts.PLAN_WAITS`); None where it is not there."""
 
     # Answers.
     stream_reader: OpenReader

@@ -24,11 +24,11 @@ MAX_REASON = 300
 
 
 _SIGNS = frozenset("`{}<>:")
-"""What calls in plain text are made of (`text_calls`): a name must not be one in the text that names it."""
+"""What calls in plain text are made of (`text_calls`): a quoted name must not become one."""
 
 
-WAITS = "[modegate] The plan waits for a person: modegate watch"
-"""What an agent's screen says while nothing else comes; it is no part of what its model finds."""
+PLAN_WAITS = "[modegate] The plan waits for a person: modegate watch"
+"""What an agent shows while nothing else comes; its model never finds it (`waiting_lines`)."""
 
 
 def tool(name: str) -> str:
@@ -87,7 +87,7 @@ def by_provider(call: Gathered) -> str:
 
 
 def _ran(calls: Sequence[Gathered]) -> str:
-    """Name what the provider has run by itself, and what it may have run."""
+    """Return a phrase that names what the provider has run by itself, and what it may have run."""
     surely = [call for call in calls if call.has_run]
     others = [call for call in calls if not call.has_run]
     said = [f"has run {_listed(surely)}"] if surely else []

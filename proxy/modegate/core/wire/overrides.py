@@ -1,4 +1,4 @@
-"""What would make an upstream take a request for another one than was classified.
+"""What would make an upstream read another method or path than modegate classified.
 
 Frameworks let a client that can only GET and POST name the method it means, and some servers take the path
 from a line that a proxy in front of them is to set. In a mode neither may be: the gate read the method and

@@ -1,7 +1,7 @@
 """Which paths are modegate's own, and what only looks like one of them.
 
-What is sent to one of them can carry a control token, so that neither they nor their look-alikes go upstream:
-servers behind this one may fold case, decode twice, or drop dots and slashes, and a person's typing error
+A request to one of them can carry a control token, so neither they nor their look-alikes go upstream.
+Servers behind modegate may fold case, decode twice, or drop dots and slashes, and a person's typing error
 must not hand the token to a provider.
 """
 
@@ -14,13 +14,13 @@ OWN = frozenset({"acp", "console", "control", "healthz", "metrics", "readyz"})
 """First segments of the paths that never go upstream."""
 
 PROBES = frozenset({"healthz", "readyz"})
-"""Those of them that are served on every address."""
+"""The own paths that are served on every address."""
 
 _USUAL = re.compile(rb"(?:/s/[A-Za-z0-9_:-][A-Za-z0-9._:-]*)?/v1(?:/[a-z_]+)*/?")
 """What nearly every request asks for; it needs no closer look."""
 
 _ROUNDS = 4
-"""How often a path is decoded at most; nobody does it oftener."""
+"""How often a path is decoded at most; no known server does it more often."""
 
 
 def is_own(path: str) -> bool:

@@ -1,7 +1,7 @@
 """What a JSON text would cost to read, found out before it is read.
 
-A decoder makes an object of each value and holds the whole process up while it does; a short text can stand
-for millions of them. Counting is many times cheaper. Long texts are counted slice by slice, so that other
+A decoder makes an object of each value and holds up the whole process meanwhile, and a short text can hold
+millions of values. Counting is many times cheaper. Long texts are counted slice by slice, so that other
 threads have their turn in between.
 """
 
@@ -25,7 +25,7 @@ ESCAPES = 20
 """Escapes in strings that take as long to read as one value."""
 
 TOO_DENSE = f"the request body holds over {REQUEST_VALUES} values ({ESCAPES} escapes count as one)"
-"""What is said of a request that is refused for it."""
+"""The message of the refusal."""
 
 _SLICE = 2**20
 _SIGNS = (b"{", b"[", b",")

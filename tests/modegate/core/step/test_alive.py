@@ -84,7 +84,7 @@ def test_g11_at_each_silence_something_is_sent_that_changes_nothing(
     """In small pieces, so in each state that an answer can be in."""
     _, without = live(speech, story, waits=False, left=left)
     agent, heard = live(speech, story, waits=True, left=left)
-    said_ = heard.text.replace(f"\n\n{texts.WAITS}", "")
+    said_ = heard.text.replace(f"\n\n{texts.PLAN_WAITS}", "")
     assert (said_, heard.calls, heard.finish) == (without.text, without.calls, without.finish)
     assert (heard.id, heard.usage, heard.error) == (without.id, without.usage, without.error)
     assert agent.got.kept_alive > 10

@@ -8,10 +8,10 @@ there either.
 from __future__ import annotations
 
 from modegate.core.dialects.common.body import Body
-from modegate.core.step.texts import WAITS
+from modegate.core.step.texts import PLAN_WAITS
 from modegate.core.wire.json_spans import Edit, Span, apply, quote, without
 
-_LINE = WAITS.encode()
+_LINE = PLAN_WAITS.encode()
 
 
 def without_asides(request: Body) -> bytes | None:
@@ -46,7 +46,7 @@ def _content(request: Body, content: Span) -> list[Edit] | None:
     gone: set[int] = set()
     for at, (part, place) in enumerate(zip(value, places, strict=True)):
         said = part.get("text") if isinstance(part, dict) else None
-        if isinstance(said, str) and WAITS in said:
+        if isinstance(said, str) and PLAN_WAITS in said:
             text = next(m.value for m in reversed(request.members_of(place)) if m.key == "text")
             new = _text(text, said)
             edits += new or ()
@@ -55,6 +55,6 @@ def _content(request: Body, content: Span) -> list[Edit] | None:
 
 
 def _text(place: Span, said: str) -> list[Edit] | None:
-    pieces = [one.strip("\n") for one in said.split(WAITS)]
+    pieces = [one.strip("\n") for one in said.split(PLAN_WAITS)]
     rest = "\n\n".join(one for one in pieces if one)
     return [Edit(*place, quote(rest))] if rest else None

@@ -50,10 +50,10 @@ MAX_NAMES = 8
 """Names of one call; one with more is not read."""
 
 MAX_GLUED = 64
-"""Names of a call and of those that a client could take for it: each is held against every tool."""
+"""Names of a call, with those of calls that a client could take for it: each is compared with every tool."""
 
 MAX_JOINED = 100_000
-"""Steps of the look for tools that a call's names spell together, which take some 10 ms."""
+"""Steps in looking for tools whose name is spelled by several names of a call; they take some 10 ms."""
 
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
 """Where some programs end a name, or a line."""
@@ -83,7 +83,7 @@ def other_id(name: str, mark: str) -> str:
 
 
 class CallState(Enum):
-    """What becomes of a call: of an `ask` by a policy, that is what the person decides."""
+    """What becomes of a call. If a person is to be asked, it stays pending until there is an answer."""
 
     PENDING = auto()
     RELEASED = auto()
@@ -104,7 +104,7 @@ class Gathered:
     extra: dict[str, Any] = field(default_factory=dict)
     """Members of the call that the gate does not know, such as signatures."""
     kinds: set[str] = field(default_factory=set)
-    """`function` or `custom`, as its type and its members say; both leave a doubt."""
+    """`function` or `custom`, as its type and its members say. A call that is both cannot be read."""
     places: dict[int | None, None] = field(default_factory=dict)
     """The indices of its pieces, in order; None for a piece without one."""
     shared: dict[Gathered, None] = field(default_factory=dict)
@@ -114,27 +114,27 @@ class Gathered:
     restarts: bool = False
     """Some client could take a later piece of it for the beginning of another call."""
     repeats: bool = False
-    """So it would be if its pieces went as they came: they repeat its id or name, or change them."""
+    """Its pieces repeat its id or name, or change them: sent as they came, they could be several calls."""
     joined: bool = False
     """Its pieces came under several ids."""
     sent: int = 0
     """In how many pieces it came."""
     by_arguments: bool = False
-    """It was released for its arguments, which a client that minds one of its pieces would not have."""
+    """It was released for its arguments. A client that reads only one of its pieces would have others."""
     odd: str = ""
     """Why the call cannot be read, if so."""
     ran: bool = False
-    """The provider runs it by itself, or may: refused, it is not shown, and no hop follows."""
+    """The provider runs it by itself, or may. If it is refused, it is not shown, and no hop follows."""
     has_run: bool = False
-    """What came of it is there, so that the provider has run it."""
+    """Its result is in the answer, so the provider has run it."""
     family: str = ""
-    """A tool that stands for this one and others, of what the provider runs: who allows it allows them."""
+    """A name for this and other tools that the provider runs: a rule that allows it allows them all."""
     text: bool = False
     """It stands in the answer's plain text, which some agents run."""
     truncated: bool = False
-    """It stops in the middle, as its answer was cut off, and some client would run it so: it goes nowhere."""
+    """Its answer was cut off within it, and some client would run it as it is. It goes nowhere."""
     awaits_end: bool = False
-    """A person may be asked about it, but only once it is known how the answer ends."""
+    """A person is to be asked about it, but only once the end of the answer is known."""
     state: CallState = CallState.PENDING
     """Written by the gate alone (`step.answer.gate`)."""
 

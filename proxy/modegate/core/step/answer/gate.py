@@ -76,7 +76,7 @@ def _unreadable(why: str, force: ModeInForce) -> _Ruling:
 
 
 def _ungated(call: Gathered, offer: Offer) -> _Ruling:
-    """Judge in default mode, into which this step came: only our own exit tool is not the agent's."""
+    """Judge a call in default mode: only one of our own exit tool is not meant for the agent."""
     if call.name == EXIT_TOOL and EXIT_TOOL not in offer.declared:
         return _Ruling(Judgement(Verdict.ANSWER, "exit", Reason.NOT_IN_A_MODE), None)
     return _Ruling(Judgement(Verdict.RELEASE, "no rule", "no mode is in force"), None)
@@ -110,7 +110,7 @@ def _exit_ruling(
 
 
 def _repaired(readings: Sequence[ToolCall], declared: frozenset[str]) -> list[ToolCall]:
-    """Add the calls that a client could make of names which it has not: of its own that are near."""
+    """Add the calls that a client could make of a name that is a near miss of one of its tools."""
     found = dict.fromkeys(one.name for one in readings)
     more = [
         ToolCall(ToolName(other), one.arguments)
@@ -123,7 +123,7 @@ def _repaired(readings: Sequence[ToolCall], declared: frozenset[str]) -> list[To
 
 
 def release_all(calls: Iterable[Gathered]) -> None:
-    """Let calls go: judged, or known to be none that anybody has to judge."""
+    """Let calls go: those that were judged, and those that need no verdict."""
     for call in calls:
         call.state = CallState.RELEASED
 
@@ -135,7 +135,7 @@ def withhold_all(calls: Iterable[Gathered]) -> None:
 
 
 def late_piece(choice: int, kind: str) -> Gathered:
-    """Return what takes a piece that came after its call was judged: it goes nowhere."""
+    """Return a call for a piece that came after its own call was judged, so that it goes nowhere."""
     return Gathered(choice, kind, state=CallState.WITHHELD)
 
 
@@ -168,7 +168,7 @@ class Gate:
         self._ids = Counter(call.id for call in calls)
         for call in calls:
             ruling = self._ruling(call, offer, now, ended=call.choice in cut)
-            # Judged a second time, it is at an end, also where that says no reason.
+            # If it is judged a second time, the answer has ended, even if it gave no reason.
             early = ended is not None and call.choice not in ended and not call.awaits_end
             if early and not call.text and ruling.judgement.verdict is Verdict.ASK:
                 call.awaits_end = True
@@ -240,7 +240,7 @@ class Gate:
             readings = _repaired(readings, offer.declared)
         family = ToolName(call.family)
         if family and offer.in_force.may_run(family) and now.may_run(family):
-            # By this word the request was filtered, too.
+            # The request was filtered by this name, too.
             readings = [ToolCall(family, None)]
         if any(reading.name in (EXIT_TOOL, offer.native) for reading in readings):
             return _exit_ruling(call, readings, offer, now, ended=ended)

@@ -1,9 +1,9 @@
 """What of a streamed answer may go to the client, and when.
 
-Live parts go the moment they come. Parts of calls are held until the calls are complete, are judged and
-leave in order, or not at all. Where a client counts items by their place (`StreamReader.ordered`), what
-follows a held call waits behind it. While the finish of a choice depends
-on what becomes of its refused calls, it is deferred, and what follows it too.
+Live parts go the moment they come. Parts of calls are held until the calls are complete and judged: then
+they leave in order, or not at all. If the API numbers its items (`StreamReader.ordered`), everything after
+a held call waits for that call. The finish of a choice is deferred while it depends on what becomes of the
+choice's refused calls, and so is everything after it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Hold:
 
     @property
     def holds_words(self) -> bool:
-        """Whether something that is no call waits behind a call, or beside it, until that is judged."""
+        """Whether something other than a call waits for the verdict on a call."""
         return any(part.kind is Kind.LIVE for part in (*self._held, *self._queue))
 
     def all_held(self) -> list[Part]:
@@ -103,7 +103,7 @@ class Hold:
                 self._drain(out)
         elif part.kind is Kind.FINISH:
             self._release(part.choice, out)
-            # One that says calls were made, where none was: sent on, it makes agents loop or fail.
+            # A finish that says "calls were made" makes agents loop or fail if no call goes with it.
             part.stop = not self.reader.choices[part.choice].released()
             if self.defer or self.reader.choices[part.choice].refused():
                 self._put_off(part)
@@ -147,7 +147,7 @@ class Hold:
             raise over(self._limit)
 
     def _drain(self, out: list[Part]) -> None:
-        """Let go what stands in front of the first call that has no verdict yet."""
+        """Let everything go that stands in front of the first pending call."""
         settled = 0
         for part in self._held:
             if any(call.pending for call in part.calls):

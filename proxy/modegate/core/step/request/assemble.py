@@ -64,8 +64,8 @@ def left_out(
 ) -> tuple[ToolName, ...]:
     """Return the tools that the mode allows and that were not sent all the same (S7).
 
-    How they are declared leaves a doubt: an object that nobody knows beside the tool could be another one,
-    or the provider would run it, which no rule allows without a condition.
+    Their declaration leaves a doubt: an unknown object beside the tool could be another tool, or the provider
+    would run it, which needs a rule without conditions.
     """
     gone = map(ToolName, sorted(request.declared.difference(assembled.sent, NATIVE)))
     allowed = (name for name in gone if in_force.may_offer(name))

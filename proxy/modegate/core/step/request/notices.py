@@ -1,9 +1,9 @@
 """One sentence that tells the model of a mode change made by a person, at the place where it was given.
 
-A notice is keyed by lane and `mode/set`, stands at the end of the item that was the newest when it was given,
-be it a message of the user or a tool's result, and stays there as long as the agent sends that item. It is no
-message of its own: behind results, many templates take none but the model's. Its place is found by the keys
-of that item and of the one in front of it, as `transcript` does.
+A notice is keyed by lane and `mode/set`. It stands at the end of the item that was the newest when it was
+given, a user message or a tool's result, and stays there as long as the agent sends that item. It is not a
+message of its own: after tool results, many chat templates take only a message of the model. Its place is
+found by the keys of that item and of the one in front of it, as in `transcript`.
 """
 
 from __future__ import annotations
@@ -36,9 +36,8 @@ def due(
     The first step of a lane is told by the section alone; flips that cancel out say nothing; a lane that
     left by its own approved exit was told by the answer (its header follows the exit, see `fold`).
 
-    `origin` says what the items go on from, where the provider holds what came before them: then the same
-    words come again and again, and are another place each time. Where the newest item can hold no sentence,
-    a later one will.
+    If the provider keeps what came before the items, `origin` says what they go on from: the same words are
+    then another place each time. If the newest item can hold no sentence, a later step gives the notice.
     """
     if not owed(in_force, lane) or not items or items[-1].answer or not items[-1].open:
         return None
@@ -76,9 +75,9 @@ def place(
 
 
 def in_results(refused: Sequence[Refused]) -> list[Refused]:
-    """Let what is said of calls in plain text stand in the result of a call beside them, if there is one.
+    """Put what is said of calls in plain text into the result of a call beside them, if there is one.
 
-    Else it is a message of the user, and one alone: templates that want roles to alternate take no two.
+    Otherwise it becomes one user message: templates that want roles to alternate take no two.
     """
     noted = [one for one in refused if one.call.text]
     if not noted or len(refused) == 1:

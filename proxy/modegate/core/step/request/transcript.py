@@ -74,7 +74,7 @@ def match(items: Sequence[Item], withheld: Sequence[TurnWithheld]) -> dict[int, 
 
 
 def notes(items: Sequence[Item], found: Mapping[int, TurnWithheld]) -> dict[int, list[str]]:
-    """Find where what is noted of answers stands: in the item behind each, which are its first results."""
+    """Find where the notes on answers stand: each in the item after its answer, its first result."""
     placed: dict[int, list[str]] = {}
     for index, turn in found.items():
         behind = (at for at in range(index + 1, len(items)) if not items[at].answer)
@@ -132,7 +132,7 @@ def complete(
 
 
 def _apart(blob: bytes, ref: str, taken: Set[str]) -> bytes:
-    """Return withheld calls other ids where the client got a call of the same one later (S5).
+    """Return a stored body in which no withheld call bears the id of a call that the client got later (S5).
 
     The provider would refuse this request and each later one. Only ids are touched, of calls and of our
     answers to them, and the same body gets the same ids each time.

@@ -1,8 +1,8 @@
 """Holds back calls that stand in an answer's text, in front of everything that reads the answer.
 
-Frames, or a whole body, are looked through for visible text. A frame goes on once all of its text is
-decided and judged; of a call that was refused it goes on with our words in the call's place. So whatever
-reads, writes and records answers sees only what the client gets, and needs to know nothing of such calls.
+The visible text of frames, or of a whole body, is searched for calls. A frame goes on once all of its text
+is decided and judged; in the place of a refused call it then has our words. So whatever reads, writes and
+records answers sees only what the client gets, and needs to know nothing of such calls.
 """
 
 from __future__ import annotations

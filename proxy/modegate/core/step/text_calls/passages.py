@@ -42,7 +42,7 @@ class Piece:
 
 @dataclass(eq=False, slots=True)
 class Passage:
-    """One text of an answer, as far as it is kept."""
+    """One text of an answer, as far as it is kept: a text block, for instance."""
 
     pieces: list[Piece] = field(default_factory=list)
     size: int = 0
@@ -69,14 +69,14 @@ class RunningText:
     unended: bool = False
     waiting: deque[Piece] = field(default_factory=deque)
     place: Any = None
-    """Which text it is that runs on."""
+    """Where in the answer the current passage stands (`Spoken.place`)."""
     passage: Passage | None = None
-    """That text, as far as it has come."""
+    """The current passage, as far as it has come."""
     earlier: dict[str, list[Piece]] = field(default_factory=dict)
-    """Texts that ran before it, each once."""
+    """Earlier passages by their text."""
 
     def begin(self, place: Any) -> Passage:
-        """Take that another text begins, and keep the one that ran until now."""
+        """Begin another passage, and keep the one that ended."""
         if self.passage is not None:
             self.earlier.setdefault(self.passage.text, self.passage.pieces)
         self.place, self.passage = place, Passage()
@@ -91,7 +91,7 @@ class RunningText:
         return found
 
     def take(self, decided: Sequence[Decided]) -> list[Gathered]:
-        """Share out what was decided among the pieces; gives new calls."""
+        """Note in the pieces what was decided; return the calls that were found."""
         found: list[Gathered] = []
         for length, call in decided:
             left = length

@@ -120,9 +120,9 @@ class Scanner:
         self._open: _Open | None = None
         self._last = "\n"
         self.unended = False
-        """A brace of which it ends could still become a call, were anything to follow."""
+        """It ended within a brace that could have become a call if more had followed."""
         self.tail = ""
-        """At the end: what a call could begin in that another hop would go on with."""
+        """At the end: the last characters, in which a call could begin that another hop completes."""
 
     @property
     def waiting(self) -> bool:
@@ -130,7 +130,7 @@ class Scanner:
         return self._open is not None or len(self._text) > self._gone
 
     def begin_passage(self) -> None:
-        """Take that another block of text begins, which clients join in their own ways."""
+        """Note that another passage begins; clients join passages in their own ways."""
         if self._open is None:
             self._heads.add(len(self._text))
         else:
@@ -183,7 +183,7 @@ class Scanner:
         self._read(out, text, last=True)
 
     def _close(self, out: list[Decided]) -> str:
-        """End the call under way; gives its text back if it was none, to look for other shapes in it."""
+        """End the call under way; return its text if it was none, to be searched for other shapes."""
         one, self._open = self._open, None
         if one is None or one.shape is None or one.head is None:
             raise AssertionError("no call is under way")

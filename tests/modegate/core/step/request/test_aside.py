@@ -69,8 +69,8 @@ def test_r6_the_screen_says_it_once_a_question_and_the_model_never_finds_it(
     agent = planning(speech, option)
     heard = agent.step(*turns)
     plans = sum(isinstance(one, Turn) and EXIT in one.calls for one in turns)
-    assert heard.text.count(words.WAITS) == plans
-    front, _, behind = heard.text.rpartition(words.WAITS)
+    assert heard.text.count(words.PLAN_WAITS) == plans
+    front, _, behind = heard.text.rpartition(words.PLAN_WAITS)
     assert last in behind
     assert not front or "My plan." in front or "A." in front or "I write." in front
     told = [agent.told(hop) for hop in range(len(agent.got.requests))]
@@ -174,9 +174,9 @@ def _said(name: str, *texts: str) -> list[dict[str, object]]:
 
 
 BROKEN_OFF: dict[str, tuple[tuple[str, ...], list[str]]] = {
-    "behind words": (("My plan.", words.WAITS), ["My plan."]),
-    "alone": ((words.WAITS,), []),
-    "in front of a later hop": (("My plan.", words.WAITS, "I wri"), ["My plan.", "I wri"]),
+    "behind words": (("My plan.", words.PLAN_WAITS), ["My plan."]),
+    "alone": ((words.PLAN_WAITS,), []),
+    "in front of a later hop": (("My plan.", words.PLAN_WAITS, "I wri"), ["My plan.", "I wri"]),
 }
 
 
@@ -190,7 +190,7 @@ def test_r6_the_model_finds_it_in_no_answer_that_was_broken_off(
     agent = planning(speech, waits=False)
     agent.session.set_mode(now)
     agent.history += _said(speech.name, *texts)
-    agent.user(f"What is «{words.WAITS}»?")
+    agent.user(f"What is «{words.PLAN_WAITS}»?")
     agent.step(Turn("Yes."))
     told = agent.told()
     assert "\n\n".join(one.text for one in told if one.kind == "says") == "\n\n".join(left)
@@ -200,7 +200,7 @@ def test_r6_the_model_finds_it_in_no_answer_that_was_broken_off(
 @pytest.mark.parametrize("speech", SPEECHES, ids=str)
 def test_l1_a_session_that_never_had_a_mode_keeps_its_bytes(speech: Speech) -> None:
     agent = Agent(speech, RULES, mode="default")
-    agent.history += _said(speech.name, "My plan.", words.WAITS)
+    agent.history += _said(speech.name, "My plan.", words.PLAN_WAITS)
     agent.user("Go on.")
     agent.step(Turn("Yes."))
     assert json.loads(agent.got.requests[0]) == speech.api.request(
