@@ -15,7 +15,8 @@ from modegate.core.errors import EndpointNotGated
 from modegate.core.ids import StepId
 from modegate.core.log.events import AnswerMapped
 from modegate.core.policy.in_force import ModesInForce
-from modegate.core.step.answer.gate import Gate, Offer, withhold_all
+from modegate.core.step.answer.gate import Gate, withhold_all
+from modegate.core.step.answer.rulings import Offer
 from modegate.core.step.dialect import AnyDialect, Fetched
 from modegate.core.step.stored_answers import known
 from modegate.core.step.text_calls.gate import TextGate

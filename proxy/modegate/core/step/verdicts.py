@@ -13,8 +13,9 @@ from modegate.core.policy.in_force import ModesInForce
 from modegate.core.step import exit_tool, texts
 from modegate.core.step.answer.answer import Answer
 from modegate.core.step.answer.calls import Gathered
-from modegate.core.step.answer.gate import Ask, Gate, Offer
+from modegate.core.step.answer.gate import Ask, Gate
 from modegate.core.step.answer.parts import Refused
+from modegate.core.step.answer.rulings import Offer
 from modegate.core.step.dialect import AnyDialect
 from modegate.core.step.request.hop_requests import HopRequests
 

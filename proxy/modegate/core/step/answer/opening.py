@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from modegate.core.policy.model import Limits
 from modegate.core.step.answer.answer import ReadAnswer
-from modegate.core.step.answer.gate import Offer
 from modegate.core.step.answer.parts import StreamWriter
 from modegate.core.step.answer.resumed import Resumed
+from modegate.core.step.answer.rulings import Offer
 from modegate.core.step.answer.straightener import Ids
 from modegate.core.step.answer.streamed import Streamed
 from modegate.core.step.answer.tolerant import Tolerant

@@ -13,8 +13,8 @@ from modegate.core.log.events import HistoryRefused
 from modegate.core.policy.in_force import ModesInForce
 from modegate.core.policy.model import EXIT_TOOL
 from modegate.core.step import stored_answers
-from modegate.core.step.answer.gate import Offer
 from modegate.core.step.answer.parts import ChoiceRead, Refused
+from modegate.core.step.answer.rulings import Offer
 from modegate.core.step.answer.straightener import Ids
 from modegate.core.step.dialect import AnyDialect, Kept
 from modegate.core.step.effects import Append, CallUpstream, Effect, Headers

@@ -7,10 +7,10 @@ How the text is cut into pieces changes nothing.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from modegate.core.step.answer.calls import Gathered
+from modegate.core.step.text_calls.open_call import OpenCall
 from modegate.core.step.text_calls.rules import TextCalls
 from modegate.core.step.text_calls.shapes import MAX_HEAD, SHAPES, Shape
 
@@ -22,10 +22,6 @@ _BY_FIRST = {
 _LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 """As Python splits lines."""
 _BLANKS = " \t"
-_OVERLAP = 512
-"""Characters in which an end is looked for again, as it can come in two pieces."""
-_QUOTES = re.compile(r'["\\]')
-_SIGNS = re.compile(r'["\\{}]')
 
 
 class Decided(NamedTuple):
@@ -33,74 +29,6 @@ class Decided(NamedTuple):
 
     length: int
     call: Gathered | None = None
-
-
-@dataclass(slots=True)
-class _Open:
-    """A call under way."""
-
-    shape: Shape | None
-    """None: everything is code."""
-    head: re.Match[str] | None
-    chunks: list[str] = field(default_factory=list)
-    size: int = 0
-    """Characters that have come."""
-    plain: int = 0
-    """Characters from its head on that hold no JSON call."""
-    heads: set[int] = field(default_factory=set)
-    """Places in it at which another block of text begins."""
-    tail: str = ""
-    depth: int = 0
-    quoted: bool = False
-    escaped: bool = False
-    close: re.Pattern[str] | None = None
-
-    @property
-    def text(self) -> str:
-        """All of it that has come."""
-        return "".join(self.chunks)
-
-    def add(self, text: str) -> None:
-        """Take what belongs to it."""
-        self.chunks.append(text)
-        self.size += len(text)
-
-    def take(self, text: str) -> int:
-        """Return how many characters of a new piece belong to it if it ends there; else -1."""
-        if self.shape is None:
-            return -1
-        return self._object_end(text) if self.close is None else self._pattern_end(text)
-
-    def _pattern_end(self, text: str) -> int:
-        if self.close is None:
-            raise AssertionError("a JSON object has no closing pattern")
-        match = self.close.search(self.tail + text)
-        if match is not None:
-            return match.end() - len(self.tail)
-        self.tail = (self.tail + text)[-_OVERLAP:]
-        return -1
-
-    def _object_end(self, text: str) -> int:
-        """Count brackets outside of strings, as gptme does."""
-        at = 0
-        while at < len(text):
-            if self.escaped:
-                self.escaped, at = False, at + 1
-                continue
-            match = (_QUOTES if self.quoted else _SIGNS).search(text, at)
-            if match is None:
-                return -1
-            at = match.end()
-            sign = match.group()
-            if sign == "\\":
-                self.escaped = True
-            elif sign == '"':
-                self.quoted = not self.quoted
-            else:
-                self.depth += 1 if sign == "{" else -1
-                if self.depth == 0:
-                    return at
-        return -1
 
 
 class Scanner:
@@ -117,7 +45,7 @@ class Scanner:
         """Places that are heads of lines though no line ends in front of them."""
         self._plain = 0
         """Characters at the head of what is undecided that hold no JSON call."""
-        self._open: _Open | None = None
+        self._open: OpenCall | None = None
         self._last = "\n"
         self.unended = False
         """It ended within a brace that could have become a call if more had followed."""
@@ -168,7 +96,7 @@ class Scanner:
             self._end_open(out, self._open)
         return out
 
-    def _end_open(self, out: list[Decided], one: _Open) -> None:
+    def _end_open(self, out: list[Decided], one: OpenCall) -> None:
         self._open = None
         text = one.text
         if one.shape is None or one.head is None:
@@ -206,7 +134,7 @@ class Scanner:
         text = self._text
         if self._rules.everything:
             self._give(out, self._gone)
-            self._open, rest, self._text = _Open(None, None), self._text, ""
+            self._open, rest, self._text = OpenCall(None, None), self._text, ""
             return rest
         at = 0
         for match in _TRIGGER.finditer(text):
@@ -242,7 +170,7 @@ class Scanner:
         close = re.compile(shape.close.replace("NAME", name)) if shape.close else None
         rest = text[at:]
         again = shape.head.match(rest)
-        self._open = _Open(shape, again, close=close, plain=self._plain)
+        self._open = OpenCall(shape, again, close=close, plain=self._plain)
         self._text, self._heads, self._plain = "", set(), 0
         if close is not None and again is not None:
             # What its head holds cannot end it.

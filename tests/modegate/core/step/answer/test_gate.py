@@ -14,8 +14,9 @@ from modegate.core.policy.conditions import Condition, When
 from modegate.core.policy.in_force import ModesInForce
 from modegate.core.policy.model import Effect, Policy
 from modegate.core.step.answer.calls import Gathered, arguments_hash
-from modegate.core.step.answer.gate import Gate, Offer
+from modegate.core.step.answer.gate import Gate
 from modegate.core.step.answer.parts import Refused
+from modegate.core.step.answer.rulings import Offer
 from modegate.core.step.texts import MAX_NAMED, MAX_REASON, closing
 from support.playbook import POLICY, Session, mode, policy, rule
 
