@@ -9,7 +9,7 @@ from modegate.core.dialects.common.call_list import CallList
 from modegate.core.dialects.common.texts import begins_compacted
 from modegate.core.dialects.common.waiting_lines import without_asides
 from modegate.core.dialects.messages.answer import visible_text
-from modegate.core.dialects.messages.answer.blocks import CALL, TEXT, Block, MessageRead
+from modegate.core.dialects.messages.answer.answer_items import CALL, TEXT, Block, MessageRead
 from modegate.core.dialects.messages.answer.straight import MessagesStraightener
 from modegate.core.dialects.messages.answer.stream import MessagesStreamReader
 from modegate.core.dialects.messages.answer.whole import MessagesWhole

@@ -6,10 +6,18 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
 
-from modegate.core.dialects.chat.answer import call_deltas, parsing
+from modegate.core.dialects.chat.answer import parsing
 from modegate.core.dialects.chat.answer.answer_items import ChatRead
+from modegate.core.dialects.chat.answer.calls import (
+    CallDeltas,
+    add_delta,
+    add_texts,
+    call_deltas_of,
+    is_stub,
+    only_goes_on,
+)
+from modegate.core.dialects.chat.answer.frame import ChatFrame
 from modegate.core.dialects.chat.answer.settle import settle
-from modegate.core.dialects.common.strict_json import exactly
 from modegate.core.errors import AnswerUnreadable, UpstreamFailed
 from modegate.core.step.answer.calls import Gathered, share
 from modegate.core.step.answer.parts import Kind, Part
@@ -17,34 +25,6 @@ from modegate.core.wire.sse import BLANK, DONE, Frame
 
 MAX_PLACES = 16
 """Indices under which one call comes; servers give it one, and some change it once."""
-
-
-@dataclass(eq=False, slots=True)
-class ChatFrame:
-    """One frame and its parts."""
-
-    raw: bytes
-    """Empty for an end that is written anew."""
-    data: bytes
-    value: dict[str, Any]
-    choices: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
-    parts: list[Part] = field(default_factory=list)
-    again: set[int] = field(default_factory=set)
-    """Choices that it says whole again, under `message`, after their deltas (MiniMax)."""
-    left_out: bool = False
-    """Something of those is not to go again."""
-    _exact: list[tuple[int, dict[str, Any]]] | None = None
-
-    def exact(self, at: int, found: call_deltas.Pieces) -> call_deltas.Pieces:
-        """Return the pieces of calls of a choice again, with halves of characters as they are."""
-        if self._exact is None:
-            # Read once, however many choices hold calls.
-            value = exactly(self.data, self.value)
-            self._exact = self.choices if value is self.value else parsing.choices_of(value)
-        if self._exact is self.choices:
-            return found
-        _, choice = self._exact[at]
-        return call_deltas.pieces_of(parsing.body_of(choice))
 
 
 @dataclass(slots=True)
@@ -105,7 +85,7 @@ class ChatStreamReader:
             # What the client got so far is one answer, and the hop that failed is ours.
             raise UpstreamFailed("the upstream broke off its answer with an error")
         for _, choice in chat.choices:
-            call_deltas.add_texts(ChatRead(), parsing.body_of(choice))
+            add_texts(ChatRead(), parsing.body_of(choice))
         return _sole(chat, Kind.ERROR)
 
     def _read_choice(self, frame: ChatFrame, index: int, choice: dict[str, Any], at: int) -> None:
@@ -113,7 +93,7 @@ class ChatStreamReader:
         if len(self.choices) > parsing.MAX_CALLS:
             raise AnswerUnreadable(f"the upstream sent over {parsing.MAX_CALLS} choices")
         body = parsing.body_of(choice)
-        found = self._without_stub(index, call_deltas.pieces_of(body))
+        found = self._without_stub(index, call_deltas_of(body))
         finish = parsing.finish_of(choice)
         again = not isinstance(choice.get("delta"), dict) and bool(body) and index in self._spoke
         if again:
@@ -128,7 +108,7 @@ class ChatStreamReader:
             for (kind, piece), (_, one) in zip(found, as_it_is, strict=True)
         )
         if not again:
-            call_deltas.add_texts(read, body)
+            add_texts(read, body)
         size = len(frame.raw)
         # Of a call that was only announced nothing may be left, but its frame can be the one with the role.
         role = "role" in body and all(call.blank for call in calls)
@@ -143,12 +123,12 @@ class ChatStreamReader:
             settle(read.calls)
             frame.parts.append(Part(frame, Kind.FINISH, index, (), size))
 
-    def _without_stub(self, index: int, found: call_deltas.Pieces) -> call_deltas.Pieces:
+    def _without_stub(self, index: int, found: CallDeltas) -> CallDeltas:
         """Leave out a call of the old kind that says nothing: some gateways fill the field in each chunk."""
         routes = self._routes.get(index)
         if routes is not None and routes.legacy is not None:
             return found
-        return [one for one in found if one[0] != "legacy" or not call_deltas.is_stub(one[1])]
+        return [one for one in found if one[0] != "legacy" or not is_stub(one[1])]
 
     def _gather(
         self,
@@ -166,7 +146,7 @@ class ChatStreamReader:
             return Gathered(index, kind, released=False)
         call = known or self._new(read, Gathered(index, "function" if kind == "tool" else kind))
         unnamed = not call.id
-        call_deltas.add_piece(call, kind, piece, exact)
+        add_delta(call, kind, piece, exact)
         if kind == "legacy":
             routes.legacy = call
             if known is None:
@@ -176,7 +156,7 @@ class ChatStreamReader:
             return call
         # Where a piece bears an id or a name, some clients begin a call of their own; one that is not of
         # the API's types is left out by some (the AI SDK), which then run the call without it.
-        call.loose = call.loose or (known is not None and not call_deltas.only_goes_on(piece))
+        call.loose = call.loose or (known is not None and not only_goes_on(piece))
         told = known is None or place not in call.places or (unnamed and bool(call.id))
         self._route(routes, call, place, new=known is None)
         self._share(call, new=known is None, told=told)

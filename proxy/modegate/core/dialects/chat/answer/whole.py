@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
-from modegate.core.dialects.chat.answer import call_deltas, parsing
+from modegate.core.dialects.chat.answer import parsing
 from modegate.core.dialects.chat.answer.answer_items import ChatRead
+from modegate.core.dialects.chat.answer.calls import add_delta, add_texts, call_deltas_of
 from modegate.core.dialects.chat.answer.settle import drop_blanks
 from modegate.core.dialects.common.strict_json import exactly
 from modegate.core.errors import AnswerUnreadable
@@ -61,18 +62,18 @@ class ChatWhole:
         read = self.choices.setdefault(index, ChatRead())
         body = parsing.body_of(choice)
         calls: list[Gathered] = []
-        as_it_is = call_deltas.pieces_of(parsing.body_of(exact))
-        for (kind, piece), (_, one) in zip(call_deltas.pieces_of(body), as_it_is, strict=True):
+        as_it_is = call_deltas_of(parsing.body_of(exact))
+        for (kind, piece), (_, one) in zip(call_deltas_of(body), as_it_is, strict=True):
             if len(calls) >= parsing.MAX_CALLS:
                 raise AnswerUnreadable(f"the upstream sent over {parsing.MAX_CALLS} calls")
             call = Gathered(index, "legacy" if kind == "legacy" else "function")
-            call_deltas.add_piece(call, kind, piece, one)
+            add_delta(call, kind, piece, one)
             calls.append(call)
         # Of what failed nothing is a call: it goes nowhere, and nobody is asked about it.
         if not self.failed:
             read.calls += calls
             drop_blanks(read.calls)
-        call_deltas.add_texts(read, body)
+        add_texts(read, body)
         read.finish = parsing.finish_of(choice)
         self._pieces.append((index, parsing.body_key(choice) if has else "", calls))
 

@@ -14,8 +14,8 @@ import msgspec
 
 from modegate.core.dialects.chat.answer import parsing
 from modegate.core.dialects.chat.answer.call_indices import Places
-from modegate.core.dialects.chat.answer.stream import ChatFrame
 from modegate.core.dialects.chat.api import API
+from modegate.core.dialects.chat.answer.frame import ChatFrame
 from modegate.core.errors import ModegateError, UpstreamFailed, error_json
 from modegate.core.step.answer.calls import Gathered
 from modegate.core.step.answer.parts import Kind, Part

@@ -9,7 +9,7 @@ import msgspec
 
 from modegate.core.dialects.common.frames import OwnFrames, framed, readable_data, with_member
 from modegate.core.dialects.common.straight import LooseEvent
-from modegate.core.dialects.messages.answer.blocks import CALL, DELTAS, SHOWN, TEXT, THINKING
+from modegate.core.dialects.messages.answer.answer_items import CALL, DELTAS, SHOWN, TEXT, THINKING
 from modegate.core.dialects.messages.answer.parsing import block_data, raw_input
 from modegate.core.step.answer.calls import canonical
 from modegate.core.step.answer.straightener import Ids

@@ -16,7 +16,7 @@ from modegate.core.dialects.common.call_members import is_index
 from modegate.core.dialects.common.frames import framed, readable_data, with_member
 from modegate.core.dialects.common.straight import AMBIGUOUS, BaseStraightener, may_be_index
 from modegate.core.dialects.messages.answer import loose_item
-from modegate.core.dialects.messages.answer.blocks import CALL, TEXT, THINKING
+from modegate.core.dialects.messages.answer.answer_items import CALL, TEXT, THINKING
 from modegate.core.dialects.messages.answer.loose_item import CALL_DELTA, Event, LooseBlock
 from modegate.core.dialects.messages.answer.parsing import MAX_CALLS
 from modegate.core.step.answer.straightener import Ids

@@ -7,48 +7,28 @@ answer ends decides whether that can be, so it is judged there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from modegate.core.dialects.common.call_members import is_index, second
 from modegate.core.dialects.common.frames import note_doubt
 from modegate.core.dialects.common.strict_json import exactly
 from modegate.core.dialects.messages.answer import parsing
-from modegate.core.dialects.messages.answer.blocks import (
+from modegate.core.dialects.messages.answer.answer_items import (
     CALL,
     DELTAS,
-    SHOWN,
     Block,
     MessageRead,
-    begin,
 )
+from modegate.core.dialects.messages.answer.calls import add_input, begin_block, begin_input
+from modegate.core.dialects.messages.answer.frame import MessagesFrame
 from modegate.core.errors import AnswerUnreadable, UpstreamFailed
 from modegate.core.step.answer.parts import Kind, Part
 from modegate.core.step.answer.straightener import Straight
-from modegate.core.wire.arguments import has_half
 from modegate.core.wire.sse import BLANK, Frame
 
 _CALL_DELTA = "input_json_delta"
 _PIECE = frozenset({"type", "partial_json"})
 _KNOWN = frozenset().union(*DELTAS.values(), {_CALL_DELTA})
-
-
-@dataclass(eq=False, slots=True)
-class MessagesFrame:
-    """One frame as the writer needs it."""
-
-    raw: bytes
-    data: bytes = b""
-    event: bytes = b""
-    kind: str = ""
-    own: bool = False
-    """It came in another form, so that its lines are ours."""
-    """The event's type; empty for a comment."""
-    index: int = 0
-    reason: str | None = None
-    """Why the answer ended, as this frame says."""
-    usage: dict[str, Any] = field(default_factory=dict)
-    """What the hop cost by now."""
 
 
 class MessagesStreamReader:
@@ -158,11 +138,11 @@ class MessagesStreamReader:
         if not is_index(index) or index <= self._index:
             raise AnswerUnreadable("the upstream sent blocks out of order")
         frame.index = self._index = index
-        self._open = block = begin(start, read)
+        self._open = block = begin_block(start, read)
         read.blocks.append(block)
         if len(read.calls) > parsing.MAX_CALLS or len(read.blocks) > parsing.MAX_BLOCKS:
             raise AnswerUnreadable("the upstream sent too many blocks")
-        _begin_input(block, frame.data)
+        begin_input(block, frame.data)
         if block.kind != CALL:
             read.size += len(frame.raw)
             if not read.whole:
@@ -203,7 +183,7 @@ class MessagesStreamReader:
             pass  # of what the provider ran; it goes with it, or not at all
         elif kind == _CALL_DELTA and isinstance(delta.get("partial_json"), str):
             block.call.odd = block.call.odd or second(delta, _PIECE)
-            _add_input(block, exactly(frame.data, value)["delta"]["partial_json"])
+            add_input(block, exactly(frame.data, value)["delta"]["partial_json"])
         else:
             block.call.odd = f"it has a piece of type {kind[:80]!r}"
         return self._blocks_part(frame, block)
@@ -279,26 +259,3 @@ def _string(delta: dict[str, Any], key: str) -> str:
     if not isinstance(value, str):
         raise AnswerUnreadable(f"the upstream's {key!r} is not a string")
     return value
-
-
-def _begin_input(block: Block, data: bytes) -> None:
-    """Take the arguments that a call begins with: mostly none, from some servers all of them."""
-    if block.call is None or block.kind in SHOWN or "input" not in block.start:
-        return
-    value = block.start["input"]
-    if isinstance(value, dict):
-        if value:
-            block.call.pieces.append(parsing.raw_input(parsing.block_data(data)))
-            block.complete = True
-    elif value not in (None, ""):
-        block.call.odd = "its arguments are not an object"
-
-
-def _add_input(block: Block, piece: str) -> None:
-    call = block.call
-    if call is None or not piece:
-        return
-    if block.complete:
-        call.odd = "it has arguments at its beginning and behind it"
-    call.pieces.append(piece)
-    call.split = call.split or has_half(piece)

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from modegate.core.dialects.messages.answer import parsing
-from modegate.core.dialects.messages.answer.blocks import TEXT, MessageRead, begin
+from modegate.core.dialects.messages.answer.answer_items import TEXT, MessageRead
+from modegate.core.dialects.messages.answer.calls import begin_block
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.step.answer.calls import Gathered
 from modegate.core.wire.json_spans import (
@@ -52,7 +53,7 @@ class MessagesWhole:
                 self._read.calls.clear()
 
     def _block(self, place: Span, start: dict[str, Any]) -> None:
-        block = begin(start, self._read)
+        block = begin_block(start, self._read)
         block.closed = True
         block.raw = self._body[place.start : place.end]
         self._read.blocks.append(block)

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
+from modegate.core.dialects.messages.answer.frame import MessagesFrame
 from modegate.core.dialects.messages.answer.parsing import CALL_STOPS, INPUT_TOKENS, output_tokens
-from modegate.core.dialects.messages.answer.stream import MessagesFrame
 from modegate.core.dialects.messages.api import API
 from modegate.core.errors import ModegateError, UpstreamFailed, error_json
 from modegate.core.step.answer.parts import Kind, Part

@@ -6,25 +6,25 @@ move `cache_control`, write a call's arguments in their own way. A key holds wha
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 
-from modegate.core.dialects.messages.answer.blocks import (
+from modegate.core.dialects.messages.answer.answer_items import (
     CALL,
     TEXT,
     THINKING,
     Block,
     MessageRead,
+    input_of,
     mark,
-    refused_block,
-    result_block,
 )
 from modegate.core.dialects.messages.request.parsing import MessagesRequest, blocks_of
 from modegate.core.identify.reminders import plain_parts
-from modegate.core.step.answer.calls import SHORT_ID, Gathered, arguments_hash, digest
+from modegate.core.step.answer.calls import SHORT_ID, SIGNATURE, Gathered, arguments_hash, digest
 from modegate.core.step.answer.parts import Refused
 from modegate.core.step.dialect import Item
 from modegate.core.step.request.request_form import Thoughts
@@ -34,7 +34,7 @@ from modegate.core.wire.json_spans import Edit, apply
 _encode = msgspec.json.encode
 
 RESULT = "tool_result"
-
+_BAD_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 _THOUGHTS = frozenset({THINKING, "redacted_thinking"})
 
@@ -81,6 +81,36 @@ def extend(
     at = request.messages[-1].end if request.messages else request.top["messages"].start + 1
     new = b",".join(map(_encode, turn))
     return apply(request.body, [Edit(at, at, (b"," if request.messages else b"") + new)])
+
+
+def refused_block(one: Refused) -> dict[str, Any]:
+    """Return a refused call as it stands in the history."""
+    call = one.call
+    return {
+        "type": CALL,
+        "id": acceptable(one.id),
+        # Behind the name of its toolset, if it has one.
+        "name": acceptable(call.names[-1] if call.names else ""),
+        "input": input_of(call),
+        **call.extra,
+    }
+
+
+def result_block(one: Refused) -> dict[str, Any]:
+    """Return our answer to a refused call; to one that stood in text there is no result, but words."""
+    if one.call.text:
+        return {"type": TEXT, "text": one.answer}
+    result = {"type": "tool_result", "tool_use_id": acceptable(one.id), "content": one.answer}
+    return result if one.approved else {**result, "is_error": True}
+
+
+def acceptable(name: str) -> str:
+    """Return an id or a name as the API takes it: letters, digits, `_` and `-`, at most 128.
+
+    A signature in an id is litellm's, which takes it as it gave it.
+    """
+    head, sign, signature = name.partition(SIGNATURE)
+    return (_BAD_NAME.sub("_", head)[:128] or "unknown") + sign + signature
 
 
 def blob(read: MessageRead, refused: Sequence[Refused], *, turn: bool) -> bytes:

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from modegate.core.dialects.common.texts import grow
-from modegate.core.dialects.messages.answer.blocks import CALL, CUT, TEXT, THINKING, mark
+from modegate.core.dialects.messages.answer.answer_items import CALL, CUT, TEXT, THINKING, mark
 from modegate.core.dialects.messages.request.parsing import MessagesRequest
 from modegate.core.log.events import Segment
 from modegate.core.step.answer.calls import digest

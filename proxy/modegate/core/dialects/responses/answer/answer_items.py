@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from modegate.core.dialects.responses.answer.items import CALLS, ItemCall
+from modegate.core.dialects.responses.answer.calls import CALLS, ItemCall
 from modegate.core.dialects.responses.answer.parsing import MAX_CALLS, MAX_ITEMS, MAX_KEPT
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.ids import CallId

@@ -6,7 +6,7 @@ from typing import Any
 
 from modegate.core.dialects.common.call_members import is_index, second
 from modegate.core.dialects.responses.answer import parsing
-from modegate.core.dialects.responses.answer.items import CALLS, ItemCall, call_of, same_arguments
+from modegate.core.dialects.responses.answer.calls import CALLS, ItemCall, call_of, same_arguments
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.wire.arguments import paired
 

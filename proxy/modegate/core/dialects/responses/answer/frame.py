@@ -7,7 +7,7 @@ from typing import Any
 
 from modegate.core.dialects.common.strict_json import exactly
 from modegate.core.dialects.responses.answer.answer_items import Out
-from modegate.core.dialects.responses.answer.items import ItemCall
+from modegate.core.dialects.responses.answer.calls import ItemCall
 from modegate.core.step.answer.parts import Part
 from modegate.core.wire.json_spans import Span, members, without_lone_surrogates
 

@@ -13,8 +13,7 @@ from modegate.core.dialects.responses.answer.call_consistency import (
     COMMAND,
     ConsistencyCheck,
 )
-from modegate.core.dialects.responses.answer.frame import EventFrame
-from modegate.core.dialects.responses.answer.items import (
+from modegate.core.dialects.responses.answer.calls import (
     CALLS,
     ItemCall,
     agree,
@@ -22,6 +21,7 @@ from modegate.core.dialects.responses.answer.items import (
     check_part,
     type_of,
 )
+from modegate.core.dialects.responses.answer.frame import EventFrame
 from modegate.core.dialects.responses.answer.output import listed_places
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.step.answer.calls import Gathered

@@ -10,7 +10,7 @@ import msgspec
 from modegate.core.dialects.common.strict_json import exactly
 from modegate.core.dialects.responses.answer import parsing
 from modegate.core.dialects.responses.answer.answer_items import Out, ResponsesRead
-from modegate.core.dialects.responses.answer.items import ItemCall, call_of, type_of
+from modegate.core.dialects.responses.answer.calls import ItemCall, call_of, type_of
 from modegate.core.dialects.responses.answer.output import (
     found,
     message_item,

@@ -15,7 +15,7 @@ import msgspec
 
 from modegate.core.dialects.common.texts import content_text
 from modegate.core.dialects.responses.answer.answer_items import Out, ResponsesRead, texts_of
-from modegate.core.dialects.responses.answer.items import ItemCall, arguments_of, ran
+from modegate.core.dialects.responses.answer.calls import ItemCall, arguments_of, ran
 from modegate.core.dialects.responses.answer.output import found, text_part
 from modegate.core.dialects.responses.answer.parsing import CLIENT_RUNS
 from modegate.core.dialects.responses.request.edit import extend as extended

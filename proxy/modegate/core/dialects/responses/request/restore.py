@@ -13,7 +13,7 @@ import msgspec
 
 from modegate.core.dialects.common.texts import grow, grow_value
 from modegate.core.dialects.responses.answer.answer_items import seal_of, texts_of
-from modegate.core.dialects.responses.answer.items import CALLS
+from modegate.core.dialects.responses.answer.calls import CALLS
 from modegate.core.dialects.responses.answer.output import found as members_of
 from modegate.core.dialects.responses.request.edit import insert_items
 from modegate.core.dialects.responses.request.history import is_answer, kind_of, run_end

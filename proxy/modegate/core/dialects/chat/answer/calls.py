@@ -15,17 +15,17 @@ from modegate.core.errors import AnswerUnreadable
 from modegate.core.step.answer.calls import Gathered
 from modegate.core.wire.arguments import has_half
 
-Pieces = list[tuple[str, dict[str, Any]]]
+CallDeltas = list[tuple[str, dict[str, Any]]]
 """Pieces of calls: `tool` or `legacy`, and the piece."""
 
 
-def pieces_of(body: dict[str, Any]) -> Pieces:
+def call_deltas_of(body: dict[str, Any]) -> CallDeltas:
     """Return the pieces of calls in a delta or message, in order.
 
     Raises:
         AnswerUnreadable: they have another shape.
     """
-    found: Pieces = []
+    found: CallDeltas = []
     calls = body.get("tool_calls")
     if calls is not None:
         if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
@@ -69,7 +69,7 @@ def only_goes_on(piece: dict[str, Any]) -> bool:
     return True
 
 
-def add_piece(call: Gathered, kind: str, piece: dict[str, Any], exact: dict[str, Any]) -> None:
+def add_delta(call: Gathered, kind: str, piece: dict[str, Any], exact: dict[str, Any]) -> None:
     """Add what one piece says to its call; what leaves a doubt makes the call odd.
 
     `exact` is the piece with halves of characters as they are, which only arguments may have.
