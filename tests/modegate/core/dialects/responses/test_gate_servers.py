@@ -183,7 +183,7 @@ def test_little_is_kept_of_a_long_answer() -> None:
     assert not hop.choices[0].whole
     outs: list[Out] = hop.choices[0].outs  # type: ignore[attr-defined]
     assert sum(len(out.raw) + len(out.text) for out in outs) < 1_000
-    assert sum(len(item) for item in writer._shown) < 1_000
+    assert sum(len(item) for item in writer._items.sent) < 1_000
 
 
 def test_g11_a_client_is_kept_waiting_by_events_numbered_as_the_others() -> None:

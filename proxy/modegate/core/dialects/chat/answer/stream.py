@@ -18,6 +18,7 @@ from modegate.core.dialects.chat.answer.calls import (
 )
 from modegate.core.dialects.chat.answer.frame import ChatFrame
 from modegate.core.dialects.chat.answer.settle import settle
+from modegate.core.dialects.common.frames import one_part
 from modegate.core.errors import AnswerUnreadable, UpstreamFailed
 from modegate.core.step.answer.calls import Gathered, share
 from modegate.core.step.answer.parts import Kind, Part
@@ -59,13 +60,13 @@ class ChatStreamReader:
         """Read one frame and give its parts."""
         data = frame.data.strip(BLANK) if frame.data is not None else b""
         if not data:
-            return _sole(ChatFrame(frame.raw, b"", {}), Kind.LIVE)
+            return _only(ChatFrame(frame.raw, b"", {}), Kind.LIVE)
         if data.startswith(DONE):
             # Clients stop at the prefix already; what stands behind it is not passed on.
             raw = frame.raw if data == DONE else b""
             for read in self.choices.values():
                 settle(read.calls)
-            return _sole(ChatFrame(raw, b"", {}), Kind.DONE)
+            return _only(ChatFrame(raw, b"", {}), Kind.DONE)
         value = parsing.parse_answer(data, strictly=self._strictly)
         chat = ChatFrame(frame.raw, data, value)
         usage = value.get("usage")
@@ -75,7 +76,7 @@ class ChatStreamReader:
         if parsing.failed(value, chat.choices):
             return self._failed(chat)
         if not chat.choices:
-            return _sole(chat, Kind.TAIL if usage else Kind.LIVE)
+            return _only(chat, Kind.TAIL if usage else Kind.LIVE)
         for at, (index, choice) in enumerate(chat.choices):
             self._read_choice(chat, index, choice, at)
         return chat.parts
@@ -86,7 +87,7 @@ class ChatStreamReader:
             raise UpstreamFailed("the upstream broke off its answer with an error")
         for _, choice in chat.choices:
             add_texts(ChatRead(), parsing.body_of(choice))
-        return _sole(chat, Kind.ERROR)
+        return _only(chat, Kind.ERROR)
 
     def _read_choice(self, frame: ChatFrame, index: int, choice: dict[str, Any], at: int) -> None:
         read = self.choices.setdefault(index, ChatRead())
@@ -244,8 +245,8 @@ def _piece_name(piece: dict[str, Any]) -> bool:
     return any(isinstance(part, dict) and part.get("name") for part in functions)
 
 
-def _sole(frame: ChatFrame, kind: Kind) -> list[Part]:
-    frame.parts = [Part(frame, kind, size=len(frame.raw))]
+def _only(frame: ChatFrame, kind: Kind) -> list[Part]:
+    frame.parts = one_part(frame, kind)
     return frame.parts
 
 

@@ -13,11 +13,10 @@ from typing import Any
 import msgspec
 
 from modegate.core.dialects.chat.answer import parsing
-from modegate.core.dialects.chat.answer.call_indices import Places
 from modegate.core.dialects.chat.api import API
 from modegate.core.dialects.chat.answer.frame import ChatFrame
+from modegate.core.dialects.chat.answer.sent_calls import SentCalls
 from modegate.core.errors import ModegateError, UpstreamFailed, error_json
-from modegate.core.step.answer.calls import Gathered
 from modegate.core.step.answer.parts import Kind, Part
 from modegate.core.wire.json_spans import (
     Edit,
@@ -52,10 +51,7 @@ class ChatStreamWriter:
         """Choices of which the client has the finish."""
         self._over = False
         self._break_before: set[int] = set()
-        self._places: dict[int, Places] = {}
-        """By choice: where the calls of this hop stand."""
-        self._written: set[Gathered] = set()
-        """Calls that have gone in one piece."""
+        self._calls = SentCalls()
         self._out = FrameWriter()
 
     def seen(self, part: Part) -> None:
@@ -66,8 +62,7 @@ class ChatStreamWriter:
         self._out.seen(part.frame.raw)
         for one in part.frame.parts:
             for call in one.calls:
-                if call.kind != "legacy":
-                    self._places.setdefault(one.choice, Places()).seen(call)
+                self._calls.seen(call)
 
     def write(self, parts: Sequence[Part]) -> bytes:
         """Return the bytes of parts that may go."""
@@ -86,7 +81,7 @@ class ChatStreamWriter:
         if usage is not None:
             self._spent.append(dict(usage))
         self._break_before = set(self._texts)
-        self._places = {}
+        self._calls.next_hop()
 
     def text(self, choice: int, text: str) -> bytes:
         """Return a piece of text of our own."""
@@ -137,9 +132,7 @@ class ChatStreamWriter:
             return self._out.passed(frame.raw) or self._out.own(DONE)
         whole = len(parts) == len(frame.parts) and not frame.left_out
         calls = [call for part in parts for call in part.calls]
-        whole = whole and all(
-            call.released and not call.anew and self._new_index(call) is None for call in calls
-        )
+        whole = whole and all(map(self._calls.goes_as_it_came, calls))
         edits: list[Edit] = []
         changed = self._hop or any(part.kind is Kind.ERROR for part in parts) or _tells(parts)
         if changed or not whole:
@@ -154,7 +147,7 @@ class ChatStreamWriter:
     def _shows(self, parts: list[Part]) -> bool:
         """Return whether something is left of parts, once each call that goes in one piece has gone."""
         return any(part.kind is not Kind.CALL for part in parts) or any(
-            call.released and call not in self._written for part in parts for call in part.calls
+            self._calls.is_due(call) for part in parts for call in part.calls
         )
 
     def _note(self, frame: ChatFrame) -> None:
@@ -247,7 +240,7 @@ class ChatStreamWriter:
             drop.add("role")
         edits: list[Edit] = []
         if calls:
-            edits += self._call_edits(data, found, calls, drop)
+            edits += self._calls.edits(data, found, calls, drop)
         if (
             choice in self._break_before
             and isinstance(body.get("content"), str)
@@ -256,45 +249,6 @@ class ChatStreamWriter:
             start = next(m.value.start for m in found if m.key == "content")
             edits.append(Edit(start + 1, start + 1, quote("\n\n")[1:-1]))
         return edits + without_members(found, drop)
-
-    def _call_edits(
-        self, data: bytes, found: list[Member], calls: list[Any], drop: set[str]
-    ) -> list[Edit]:
-        lists = [m.value for m in found if m.key == "tool_calls"]
-        pieces = elements(data, lists[0]) if lists and data[lists[0].start] == 0x5B else []
-        edits: list[Edit] = []
-        gone: set[int] = set()
-        for at, place in enumerate(pieces):
-            call = calls[at]
-            if not call.released or call in self._written:
-                gone.add(at)
-            elif call.anew:
-                self._written.add(call)
-                edits.append(Edit(*place, self._anew(call)))
-            elif (index := self._new_index(call)) is not None:
-                found_ = members(data, place)
-                edits += [Edit(*m.value, b"%d" % index) for m in found_ if m.key == "index"]
-        if pieces and len(gone) == len(pieces):
-            drop.add("tool_calls")
-            gone = set()
-        if len(calls) > len(pieces) and not calls[-1].released:
-            drop.add("function_call")
-        return without(pieces, gone) + edits
-
-    def _anew(self, call: Gathered) -> bytes:
-        """Write a call in one piece: its own say something twice, which clients read in different ways."""
-        index = self._new_index(call)
-        if index is None:
-            index = next(iter(call.places))
-        key = "input" if call.kind == "custom" else "arguments"
-        head = {"index": index, "id": call.id or None, "type": call.kind}
-        said = {call.kind: {"name": call.name, key: call.arguments}}
-        told = {name: value for name, value in head.items() if value is not None}
-        return msgspec.json.encode({**told, **said, **call.extra})
-
-    def _new_index(self, call: Gathered) -> int | None:
-        places = self._places.get(call.choice)
-        return None if places is None or call.kind == "legacy" else places.new(call)
 
 
 def _tells(parts: list[Part]) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from modegate.core.dialects.common.call_members import is_index, second
-from modegate.core.dialects.common.frames import note_doubt
+from modegate.core.dialects.common.frames import note_doubt, one_part
 from modegate.core.dialects.common.strict_json import exactly
 from modegate.core.dialects.messages.answer import parsing
 from modegate.core.dialects.messages.answer.answer_items import (
@@ -56,7 +56,7 @@ class MessagesStreamReader:
         """Read one frame and give its part."""
         data = frame.data.strip(BLANK) if frame.data is not None else b""
         if not data:
-            return _part(MessagesFrame(frame.raw), Kind.TAIL)
+            return one_part(MessagesFrame(frame.raw), Kind.TAIL)
         plain = parsing.plain_delta(data)
         if plain is not None:
             return self._plain(frame, data, *plain)
@@ -95,12 +95,12 @@ class MessagesStreamReader:
                 return self._finish(frame, value)
             case "message_stop":
                 self._begun()
-                return _part(frame, Kind.DONE)
+                return one_part(frame, Kind.DONE)
             case "error":
                 return self._error(frame, value)
             case _:
                 # A ping, or an event that is not known: nothing in it is a call, and no client counts it.
-                return _part(frame, Kind.TAIL)
+                return one_part(frame, Kind.TAIL)
 
     def _begun(self) -> MessageRead:
         if self._read is None:
@@ -118,7 +118,7 @@ class MessagesStreamReader:
             raise AnswerUnreadable("the upstream's 'message_start' has content already")
         self._read = MessageRead()
         self._spend(message.get("usage"))
-        return _part(frame, Kind.LIVE)
+        return one_part(frame, Kind.LIVE)
 
     def _spend(self, usage: Any) -> dict[str, Any]:
         if isinstance(usage, dict):
@@ -163,7 +163,7 @@ class MessagesStreamReader:
         if block.kind != kind:
             raise AnswerUnreadable(f"the upstream sent {kind} in a block of type {block.kind!r}")
         self._say(block, text, data)
-        return _part(ours, Kind.LIVE)
+        return one_part(ours, Kind.LIVE)
 
     def _say(self, block: Block, text: str, data: bytes) -> None:
         self._begun().hear(block, text)
@@ -227,12 +227,12 @@ class MessagesStreamReader:
         frame.usage = self._spend(value.get("usage"))
         frame.reason = parsing.stop_reason(delta)
         if frame.reason is None:
-            return _part(frame, Kind.TAIL)
+            return one_part(frame, Kind.TAIL)
         if read.finish not in (None, frame.reason):
             raise AnswerUnreadable("the upstream gave two reasons for the end of one answer")
         read.finish = frame.reason
         self._open = None
-        return _part(frame, Kind.FINISH)
+        return one_part(frame, Kind.FINISH)
 
     def _error(self, frame: MessagesFrame, value: dict[str, Any]) -> list[Part]:
         if self._later:
@@ -240,18 +240,12 @@ class MessagesStreamReader:
             error = value.get("error")
             why = error.get("message") if isinstance(error, dict) else None
             raise UpstreamFailed(f"the upstream broke off its answer: {str(why)[:300]}")
-        return _part(frame, Kind.ERROR)
+        return one_part(frame, Kind.ERROR)
 
     def _blocks_part(self, frame: MessagesFrame, block: Block) -> list[Part]:
         if block.call is None:
-            return _part(frame, Kind.LIVE)
-        parts = _part(frame, Kind.CALL)
-        parts[0].calls = (block.call,)
-        return parts
-
-
-def _part(frame: MessagesFrame, kind: Kind) -> list[Part]:
-    return [Part(frame, kind, size=len(frame.raw))]
+            return one_part(frame, Kind.LIVE)
+        return one_part(frame, Kind.CALL, block.call)
 
 
 def _string(delta: dict[str, Any], key: str) -> str:

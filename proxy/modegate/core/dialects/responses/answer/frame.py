@@ -8,7 +8,6 @@ from typing import Any
 from modegate.core.dialects.common.strict_json import exactly
 from modegate.core.dialects.responses.answer.answer_items import Out
 from modegate.core.dialects.responses.answer.calls import ItemCall
-from modegate.core.step.answer.parts import Part
 from modegate.core.wire.json_spans import Span, members, without_lone_surrogates
 
 
@@ -30,7 +29,6 @@ class EventFrame:
     """The item that it is about."""
     listed: list[ItemCall | None] = field(default_factory=list)
     """For the end: what each item of its snapshot is; None for text and reasoning."""
-    parts: list[Part] = field(default_factory=list)
     _places: dict[str, Span] = field(default_factory=dict)
 
     @property
