@@ -57,7 +57,6 @@ class ChatStreamReader:
         self.usage: dict[str, Any] | None = None
 
     def read(self, frame: Frame) -> list[Part]:
-        """Read one frame and give its parts."""
         data = frame.data.strip(BLANK) if frame.data is not None else b""
         if not data:
             return _only(ChatFrame(frame.raw, b"", {}), Kind.LIVE)

@@ -85,12 +85,6 @@ class ChatWhole:
         stop: frozenset[int],
         usage: Sequence[Mapping[str, Any]],
     ) -> bytes:
-        """Return the body without the calls that were not released.
-
-        `before` is what earlier hops said; `closing` the text with which a choice ends instead of its
-        calls; in a choice of `stop` a finish that says calls were made is a normal one; `usage` is what
-        earlier hops spent.
-        """
         if not (before or closing or usage) and self._stays(stop):
             return self._body
         texts = _texts(before)

@@ -55,7 +55,6 @@ class ChatStreamWriter:
         self._out = FrameWriter()
 
     def seen(self, part: Part) -> None:
-        """Note what the answer is called, though nothing of it may go yet."""
         # A first chunk without choices (Azure's filter results) has empty places instead of an id.
         if not self._head and part.frame.value.get("choices"):
             self._head = {k: part.frame.value[k] for k in HEAD_KEYS if k in part.frame.value}
@@ -65,7 +64,6 @@ class ChatStreamWriter:
                 self._calls.seen(call)
 
     def write(self, parts: Sequence[Part]) -> bytes:
-        """Return the bytes of parts that may go."""
         out: list[bytes] = []
         for frame, group in groupby(parts, key=lambda part: part.frame):
             mine = list(group)
@@ -76,7 +74,6 @@ class ChatStreamWriter:
         return b"".join(out)
 
     def next_hop(self, usage: Mapping[str, Any] | None) -> None:
-        """Another hop's parts follow; this is the usage of the one that was."""
         self._hop += 1
         if usage is not None:
             self._spent.append(dict(usage))
@@ -84,7 +81,6 @@ class ChatStreamWriter:
         self._calls.next_hop()
 
     def text(self, choice: int, text: str) -> bytes:
-        """Return a piece of text of our own."""
         delta: dict[str, Any] = {} if choice in self._roles else {"role": "assistant"}
         self._roles.add(choice)
         lead = "\n\n" if choice in self._texts else ""
@@ -105,7 +101,6 @@ class ChatStreamWriter:
         return self._chunk(min(self._shown, default=0), {}, None)
 
     def done(self) -> bytes:
-        """Return the end of the answer."""
         self._over = True
         return self._out.own(DONE)
 

@@ -7,8 +7,12 @@ from typing import Any
 
 import msgspec
 
-from modegate.core.dialects.chat.answer.answer_items import ChatRead, wanted, without_thoughts
-from modegate.core.dialects.chat.answer.answer_items import plain as plain_message
+from modegate.core.dialects.chat.answer.answer_items import (
+    ChatRead,
+    for_any_provider,
+    with_thoughts,
+    without_thoughts,
+)
 from modegate.core.dialects.chat.request.own_turns import OwnTurns
 from modegate.core.dialects.chat.request.parsing import ChatRequest, calls_of
 from modegate.core.dialects.common.texts import content_text
@@ -51,7 +55,7 @@ def in_manner(
 
 def in_form(messages: Sequence[dict[str, Any]], *, thoughts: bool) -> list[dict[str, Any]]:
     """Return messages with all that is their provider's own, or without."""
-    return [wanted(one) if thoughts else plain_message(one) for one in messages]
+    return [with_thoughts(one) if thoughts else for_any_provider(one) for one in messages]
 
 
 def _with_text(message: dict[str, Any]) -> dict[str, Any]:

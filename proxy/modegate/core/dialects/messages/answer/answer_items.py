@@ -63,7 +63,7 @@ class Block:
     """Its bytes, where the answer is one JSON body."""
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """Its text."""
         return "".join(self.pieces)
 
@@ -90,7 +90,7 @@ class Block:
     def repeatable(self) -> bool:
         """Whether it can be told to the model again: providers refuse empty text and cut thinking."""
         if self.kind == TEXT:
-            return bool(self.said.strip())
+            return bool(self.text.strip())
         if self.kind == THINKING:
             return self.closed and len(self.signatures) < _TWO and not self.strange
         return not self.strange
@@ -103,31 +103,31 @@ class Block:
         if self.call is not None and "input" in value:
             value["input"] = input_of(self.call)
         elif self.kind == TEXT:
-            value["text"] = self.said
+            value["text"] = self.text
             if self.citations:
                 value["citations"] = [*(value.get("citations") or ()), *self.citations]
         elif self.kind == THINKING:
-            value["thinking"] = self.said
+            value["thinking"] = self.text
             if self.signatures or "signature" in value:
                 value["signature"] = self.signature
         elif self.kind == "compaction" and self.pieces:
-            value["content"] = self.said
+            value["content"] = self.text
         return _encode(value)
 
     def segment(self) -> Segment | None:
         """Return what the client gets, for the log; None where that is nothing that it would keep."""
         if self.kind == TEXT:
-            text = self.said.strip()
+            text = self.text.strip()
             return Segment(TEXT, len(text), digest(text)) if text else None
         if self.kind == CALL:
             name = self.call.id if self.call else ""
             return Segment(CALL, 1, digest(name), (CallId(name),))
         if self.kind == THINKING and not self.closed:
-            return Segment(CUT, len(self.said), "")
-        return Segment(self.kind, len(self.said), mark(self.start | self._marks()))
+            return Segment(CUT, len(self.text), "")
+        return Segment(self.kind, len(self.text), mark(self.start | self._marks()))
 
     def _marks(self) -> dict[str, str]:
-        found = {"thinking": self.said} if self.kind == THINKING else {}
+        found = {"thinking": self.text} if self.kind == THINKING else {}
         return found | ({"signature": self.signature} if self.signature else {})
 
 
@@ -146,13 +146,13 @@ class MessageRead(ChoiceRead):
 
     blocks: list[Block] = field(default_factory=list)
 
-    def hear(self, block: Block, text: str) -> None:
+    def add_text(self, block: Block, text: str) -> None:
         """Add a piece of a block's text, and keep it as long as the whole can be of use."""
         self.size += len(text)
         if self.whole:
             block.pieces.append(text)
 
-    def cite(self, block: Block, citation: Any) -> None:
+    def add_citation(self, block: Block, citation: Any) -> None:
         """Add where a text is taken from, as long as the whole can be of use."""
         self.size += len(str(citation))
         if self.whole:

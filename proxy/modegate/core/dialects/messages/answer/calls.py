@@ -61,7 +61,7 @@ def _shown(kind: str, start: dict[str, Any], read: MessageRead) -> Block:
     for key in (TEXT, THINKING):
         text = start.get(key)
         if key == kind and isinstance(text, str) and text:
-            read.hear(block, text)
+            read.add_text(block, text)
     signature = start.get("signature")
     if isinstance(signature, str) and signature:
         block.sign(signature)

@@ -49,11 +49,9 @@ class MessagesStreamReader:
 
     @property
     def choices(self) -> dict[int, MessageRead]:
-        """What the answer has said: one choice, once it has begun."""
         return {} if self._read is None else {0: self._read}
 
     def read(self, frame: Frame) -> list[Part]:
-        """Read one frame and give its part."""
         data = frame.data.strip(BLANK) if frame.data is not None else b""
         if not data:
             return one_part(MessagesFrame(frame.raw), Kind.TAIL)
@@ -166,7 +164,7 @@ class MessagesStreamReader:
         return one_part(ours, Kind.LIVE)
 
     def _say(self, block: Block, text: str, data: bytes) -> None:
-        self._begun().hear(block, text)
+        self._begun().add_text(block, text)
         if "\ufffd" in text and b"\\ud" in data.lower():
             # Half of a pair of surrogates, which a client joins with the other half in the next piece.
             block.strange = True
@@ -200,7 +198,7 @@ class MessagesStreamReader:
         if kind == "signature_delta":
             block.sign(_string(delta, "signature"))
         elif kind == "citations_delta":
-            self._begun().cite(block, delta.get("citation"))
+            self._begun().add_citation(block, delta.get("citation"))
         elif kind == "compaction_delta":
             block.strange = block.strange or set(delta) - {"type", "content"} != set()
             self._say(

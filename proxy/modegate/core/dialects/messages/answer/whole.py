@@ -72,7 +72,6 @@ class MessagesWhole:
         stop: frozenset[int],
         usage: Sequence[Mapping[str, Any]],
     ) -> bytes:
-        """Return the body without the blocks that were not released; see `base.WholeAnswer`."""
         if not self.choices:
             return self._body
         front = [block.encoded() for read in before for block in read.shown()]

@@ -46,11 +46,9 @@ class MessagesStreamWriter:
         self._out = FrameWriter()
 
     def seen(self, part: Part) -> None:
-        """Note how the upstream ends its lines."""
         self._out.seen(part.frame.raw)
 
     def write(self, parts: Sequence[Part]) -> bytes:
-        """Return the bytes of parts that may go."""
         return b"".join(self._frame(part.frame, part) for part in parts)
 
     def _frame(self, frame: MessagesFrame, part: Part) -> bytes:
@@ -113,12 +111,10 @@ class MessagesStreamWriter:
         return edits
 
     def next_hop(self, usage: Mapping[str, Any] | None) -> None:
-        """Another hop's parts follow; this is the usage of the one that was."""
         self._later = True
         self._spent += output_tokens(usage or {})
 
     def text(self, choice: int, text: str) -> bytes:
-        """Return a block of text of our own."""
         closing, place = self._close(), self._next
         self._next += 1
         events = (
@@ -150,7 +146,6 @@ class MessagesStreamWriter:
         return b"" if self._over else self._event(PING)
 
     def done(self) -> bytes:
-        """Return the end of the answer."""
         closing = self._close()
         self._over = True
         return closing + self._event({"type": "message_stop"})

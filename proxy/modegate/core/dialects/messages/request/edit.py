@@ -38,7 +38,7 @@ DIRECT = "direct"
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _RemainingTools:
     """The definitions that stay."""
 
     tools: list[Tool]
@@ -81,7 +81,7 @@ def assemble(request: MessagesRequest, in_force: ModesInForce, section: str) -> 
 
     # A server's tools cannot be told from a definition within the messages.
     inline = [tool for tool in request.inline if not tool.toolset or servers.every]
-    kept = _Kept(list(filter(stays, request.tools)), list(filter(stays, inline)))
+    kept = _RemainingTools(list(filter(stays, request.tools)), list(filter(stays, inline)))
     ours = leave is not None and native is None and request.declares_tools
     tools = _with_exit(request, kept) if ours else _filtered(request, kept)
     drop = hosted.removable(request, in_force, servers) | tools.drop
@@ -99,7 +99,7 @@ def assemble(request: MessagesRequest, in_force: ModesInForce, section: str) -> 
     return Assembled(apply(request.body, edits), names, name, tools.beside)
 
 
-def _filtered(request: MessagesRequest, kept: _Kept) -> Filtered:
+def _filtered(request: MessagesRequest, kept: _RemainingTools) -> Filtered:
     """Keep what stays, and see to it that the API has a tool where it wants one."""
     declared = request.tools
     names = names_of(kept.usable)
@@ -120,13 +120,13 @@ def _filtered(request: MessagesRequest, kept: _Kept) -> Filtered:
     return Filtered(edits, names, beside=(*kept.placeholders, NO_TOOL))
 
 
-def _with_exit(request: MessagesRequest, kept: _Kept) -> Filtered:
+def _with_exit(request: MessagesRequest, kept: _RemainingTools) -> Filtered:
     """Add the exit tool behind what was kept, or in the place of all that was not."""
     edits = [*choice_edits(request, kept.names), *_beside(request, kept, EXIT_ENTRY)]
     return Filtered(edits, (*names_of(kept.usable), EXIT_TOOL), beside=kept.placeholders)
 
 
-def _beside(request: MessagesRequest, kept: _Kept, entry: bytes) -> list[Edit]:
+def _beside(request: MessagesRequest, kept: _RemainingTools, entry: bytes) -> list[Edit]:
     """Return the edits that leave what is kept and an entry of ours behind it."""
     if not request.tools:
         span, alone = request.top.get("tools"), b"[" + entry + b"]"
@@ -139,7 +139,7 @@ def _beside(request: MessagesRequest, kept: _Kept, entry: bytes) -> list[Edit]:
 
 
 def _stays(
-    request: MessagesRequest, kept: _Kept, in_force: ModesInForce, servers: Servers
+    request: MessagesRequest, kept: _RemainingTools, in_force: ModesInForce, servers: Servers
 ) -> tool_references.Stays:
     gone = request.declared - kept.names
     starts = {tool.span.start for tool in kept.inline}
@@ -167,7 +167,9 @@ def _callable(request: MessagesRequest, tool: Tool, in_force: ModesInForce) -> b
     return any(request.decode(span) == DIRECT for span in callers)
 
 
-def _caller_edits(request: MessagesRequest, kept: _Kept, in_force: ModesInForce) -> list[Edit]:
+def _caller_edits(
+    request: MessagesRequest, kept: _RemainingTools, in_force: ModesInForce
+) -> list[Edit]:
     """Leave the model itself as the only caller, where code may not run."""
     if in_force.may_run(hosted.CODE):
         return []

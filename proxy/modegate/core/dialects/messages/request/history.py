@@ -213,7 +213,7 @@ def answer_key(said: Sequence[MessageRead]) -> str:
     if released:
         return _released_key(released[0])
     blocks = [block for read in said for block in read.shown()]
-    text = "".join(block.said for block in blocks if block.kind == TEXT)
+    text = "".join(block.text for block in blocks if block.kind == TEXT)
     marks = [one.hash for block in blocks if block.kind != TEXT and (one := block.segment())]
     return _said_key(text, marks)
 

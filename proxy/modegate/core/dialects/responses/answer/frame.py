@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from modegate.core.dialects.common.strict_json import exactly
-from modegate.core.dialects.responses.answer.answer_items import Out
+from modegate.core.dialects.responses.answer.answer_items import OutputItem
 from modegate.core.dialects.responses.answer.calls import ItemCall
 from modegate.core.wire.json_spans import Span, members, without_lone_surrogates
 
@@ -25,7 +25,7 @@ class EventFrame:
     """It came in another form, so that its lines are ours."""
     number: int = 0
     """How many events of the hop came before it."""
-    out: Out | None = None
+    out: OutputItem | None = None
     """The item that it is about."""
     listed: list[ItemCall | None] = field(default_factory=list)
     """For the end: what each item of its snapshot is; None for text and reasoning."""

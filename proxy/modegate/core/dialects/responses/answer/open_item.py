@@ -27,7 +27,7 @@ MAX_KEPT = 4 * MAX_TEXT
 parts without an end."""
 
 
-class Unended:
+class OpenItem:
     """What the client has of one item."""
 
     def __init__(self) -> None:

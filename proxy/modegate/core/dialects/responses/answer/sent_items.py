@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from modegate.core.dialects.responses.answer import parsing
-from modegate.core.dialects.responses.answer.answer_items import Out
-from modegate.core.dialects.responses.answer.open_item import Unended
+from modegate.core.dialects.responses.answer.answer_items import OutputItem
+from modegate.core.dialects.responses.answer.open_item import OpenItem
 from modegate.core.dialects.responses.answer.output import with_id
 
 
@@ -30,13 +30,13 @@ class SentItems:
         self._begin_hop()
 
     def _begin_hop(self) -> None:
-        self._places: dict[Out, int] = {}
+        self._places: dict[OutputItem, int] = {}
         """The index of each item that has begun and not ended, as the client sees it."""
         self._begun = 0
         """Items of this hop that went."""
         self.renamed: dict[str, str] = {}
         """Item ids that an earlier hop had as well."""
-        self._open: dict[Out, Unended] = {}
+        self._open: dict[OutputItem, OpenItem] = {}
         """In a later hop, what the client has of items that have not ended."""
         self._first = len(self.sent)
         self.own: list[bytes] = []
@@ -61,7 +61,7 @@ class SentItems:
         self.own.append(self.sent[-1])
         return self._index
 
-    def index_of(self, out: Out) -> int:
+    def index_of(self, out: OutputItem) -> int:
         """Return an item's index: the upstream's own as long as every item in front of it went."""
         if out not in self._places:
             self._moves = self._moves or out.place != self._begun
@@ -73,11 +73,11 @@ class SentItems:
                 self.renamed[out.id] = f"{out.id}_{self._hop + 1}"
         return self._places[out]
 
-    def note(self, out: Out, kind: str, value: dict[str, Any]) -> None:
+    def note(self, out: OutputItem, kind: str, value: dict[str, Any]) -> None:
         """Take an event of an item that goes to the client."""
-        self._open.setdefault(out, Unended()).note(kind, value)
+        self._open.setdefault(out, OpenItem()).note(kind, value)
 
-    def end(self, out: Out) -> None:
+    def end(self, out: OutputItem) -> None:
         """Take that the client has all of an item."""
         del self._places[out]
         self._open.pop(out, None)

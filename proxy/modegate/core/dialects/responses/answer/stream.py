@@ -7,7 +7,7 @@ from typing import Any
 from modegate.core.dialects.common.call_members import is_index
 from modegate.core.dialects.common.frames import note_doubt, one_part
 from modegate.core.dialects.responses.answer import parsing
-from modegate.core.dialects.responses.answer.answer_items import Out, ResponsesRead
+from modegate.core.dialects.responses.answer.answer_items import OutputItem, ResponsesRead
 from modegate.core.dialects.responses.answer.call_consistency import (
     ConsistencyCheck,
 )
@@ -44,13 +44,12 @@ class ResponsesStreamReader:
         self._items = StreamItems()
         self._checks: dict[int, ConsistencyCheck] = {}
         self._count = 0
-        self._last: Out | None = None
+        self._last: OutputItem | None = None
         """The item that the last event of an item was about."""
         self.choices: dict[int, ResponsesRead] = {0: self._choice}
         self.usage: dict[str, Any] | None = None
 
     def read(self, frame: Frame) -> list[Part]:
-        """Read one frame and give its parts."""
         data = frame.data.strip(BLANK) if frame.data is not None else b""
         if not data:
             return one_part(EventFrame(frame.raw, b""), Kind.LIVE)
@@ -136,13 +135,13 @@ class ResponsesStreamReader:
         event.out = out = self._open(event)
         return one_part(event, Kind.LIVE) if out.call is None else _call(event, out.call)
 
-    def _open(self, event: EventFrame) -> Out:
+    def _open(self, event: EventFrame) -> OutputItem:
         index = self._items.new_index(event)
         item = event.value["item"]
         call = call_of(item, event.exact["item"])
         name = parsing.text_in(item, "id")
         self._items.name(name, index)
-        out = Out(index, len(self._choice.outs), type_of(item), name, call)
+        out = OutputItem(index, len(self._choice.items), type_of(item), name, call)
         self._last = self._choice.add(out)
         self._items.add(out)
         if call is not None:
@@ -150,7 +149,7 @@ class ResponsesStreamReader:
             self._checks[index] = ConsistencyCheck(call, "" if begun else call.arguments)
         return out
 
-    def _done(self, event: EventFrame, out: Out | None) -> list[Part]:
+    def _done(self, event: EventFrame, out: OutputItem | None) -> list[Part]:
         item = event.value["item"]
         if out is None:
             out = self._open(event)
@@ -174,7 +173,7 @@ class ResponsesStreamReader:
             parts[0].ends = (out.call,)
         return parts
 
-    def _live(self, event: EventFrame, out: Out) -> list[Part]:
+    def _live(self, event: EventFrame, out: OutputItem) -> list[Part]:
         if not event.type.startswith(parsing.INERT_EVENTS):
             return _nowhere(event)
         part = event.value.get("part")
@@ -218,7 +217,7 @@ class ResponsesStreamReader:
             if call is not None and known is None:
                 # Found once, as to find them is to pass over all of the event.
                 places = places or listed_places(data)
-                out = Out(-1, len(self._choice.outs), call.type, call.id, call)
+                out = OutputItem(-1, len(self._choice.items), call.type, call.id, call)
                 self._choice.end(self._choice.add(out), item, data[slice(*places[at])])
             found.append(known or call)
         return found
@@ -228,7 +227,7 @@ class ResponsesStreamReader:
 
         What was refused stays refused, whatever it says now.
         """
-        for out in self._choice.outs:
+        for out in self._choice.items:
             known = out.call
             if known is not None and (
                 (name and name == out.id) or (call.id and call.id == known.id)
@@ -242,7 +241,7 @@ class ResponsesStreamReader:
 
     def _finish(self, event: EventFrame, status: str) -> list[Part]:
         choice = self._choice
-        for out in choice.outs:
+        for out in choice.items:
             call = out.call
             if call is None or call.released is not None:
                 continue

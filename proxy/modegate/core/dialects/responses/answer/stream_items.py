@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from modegate.core.dialects.common.call_members import is_index
 from modegate.core.dialects.responses.answer import parsing
-from modegate.core.dialects.responses.answer.answer_items import Out
+from modegate.core.dialects.responses.answer.answer_items import OutputItem
 from modegate.core.dialects.responses.answer.call_consistency import ARGUMENT_EVENTS, COMMAND
 from modegate.core.dialects.responses.answer.frame import EventFrame
 from modegate.core.errors import AnswerUnreadable
@@ -26,11 +26,11 @@ class StreamItems:
 
     def __init__(self) -> None:
         """Begin with none."""
-        self._by_index: dict[int, Out] = {}
+        self._by_index: dict[int, OutputItem] = {}
         self._names: dict[str, int] = {}
         """Every item id that was seen, and the index that it goes with."""
 
-    def _open(self) -> list[Out]:
+    def _open(self) -> list[OutputItem]:
         return [out for out in self._by_index.values() if not out.ended]
 
     def new_index(self, event: EventFrame) -> int:
@@ -47,7 +47,7 @@ class StreamItems:
             raise AnswerUnreadable("the upstream sent two items with one index")
         return index
 
-    def add(self, out: Out) -> None:
+    def add(self, out: OutputItem) -> None:
         """Take an item that begins."""
         self._by_index[out.index] = out
 
@@ -58,7 +58,7 @@ class StreamItems:
         if len(self._names) > MAX_NAMES:
             raise AnswerUnreadable(f"the upstream sent over {MAX_NAMES} ids of items")
 
-    def find(self, event: EventFrame) -> Out | None:
+    def find(self, event: EventFrame) -> OutputItem | None:
         """Find the item that an event is about."""
         name = parsing.text_in(event.value, "item_id")
         if "output_index" in event.value:

@@ -9,7 +9,7 @@ import msgspec
 
 from modegate.core.dialects.common.strict_json import exactly
 from modegate.core.dialects.responses.answer import parsing
-from modegate.core.dialects.responses.answer.answer_items import Out, ResponsesRead
+from modegate.core.dialects.responses.answer.answer_items import OutputItem, ResponsesRead
 from modegate.core.dialects.responses.answer.calls import ItemCall, call_of, type_of
 from modegate.core.dialects.responses.answer.output import (
     found,
@@ -68,7 +68,7 @@ class ResponsesWhole:
         else:
             call, kind = call_of(item, exact), type_of(item)
         name = parsing.text_in(item, "id")
-        out = Out(len(self._read.outs), len(self._read.outs), kind, name, call)
+        out = OutputItem(len(self._read.items), len(self._read.items), kind, name, call)
         self._read.end(self._read.add(out), item, raw)
 
     def write(
@@ -79,15 +79,10 @@ class ResponsesWhole:
         stop: frozenset[int],
         usage: Sequence[Mapping[str, Any]],
     ) -> bytes:
-        """Return the body without the calls that were not released.
-
-        `before` is what earlier hops said; `closing` the text with which the answer ends instead of its
-        calls; `usage` is what earlier hops spent. A finish in this API never says that calls were made.
-        """
-        calls = [out.call for out in self._read.outs]
+        calls = [out.call for out in self._read.items]
         drop = {at for at, call in enumerate(calls) if _gone(call)}
         spans = {member.key: member.value for member in found(self._body)}
-        front = [out.raw for hop in before for out in hop.outs if out.shown and out.raw]
+        front = [out.raw for hop in before for out in hop.items if out.shown and out.raw]
         back = [self._closing(text) for text in closing.values()]
         edits: list[Edit] = []
         if self._says:
@@ -103,7 +98,7 @@ class ResponsesWhole:
         return apply(self._body, edits) if edits else self._body
 
     def _closing(self, text: str) -> bytes:
-        return msgspec.json.encode(message_item(own_id(self._read.id, len(self._read.outs)), text))
+        return msgspec.json.encode(message_item(own_id(self._read.id, len(self._read.items)), text))
 
 
 def _gone(call: ItemCall | None) -> bool:

@@ -68,18 +68,15 @@ class ResponsesStreamWriter:
         self._out = FrameWriter()
 
     def seen(self, part: Part) -> None:
-        """Note what the answer is called, though nothing of it may go yet."""
         self._out.seen(part.frame.raw)
         response = part.frame.value.get("response")
         if not self._head and isinstance(response, dict):
             self._head = {key: response[key] for key in HEAD_KEYS if key in response}
 
     def write(self, parts: Sequence[Part]) -> bytes:
-        """Return the bytes of parts that may go."""
         return b"".join(self._part(part) for part in parts)
 
     def next_hop(self, usage: Mapping[str, Any] | None) -> None:
-        """Another hop's parts follow; this is the usage of the one that was."""
         if usage is not None:
             self._spent.append(dict(usage))
         self._hop, self._events = self._hop + 1, 0
@@ -87,7 +84,6 @@ class ResponsesStreamWriter:
         self._renumbers = True
 
     def text(self, choice: int, text: str) -> bytes:
-        """Return a message of our own, whole."""
         closed = self._close()
         name = own_id(str(self._head.get("id")), len(self._items.sent))
         self._renumbers = True
@@ -122,7 +118,6 @@ class ResponsesStreamWriter:
         return self._event("keepalive")
 
     def done(self) -> bytes:
-        """Return an end of our own."""
         spent = self._spent[-1] if self._spent else {}
         usage = {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0, **spent}
         usage |= parsing.add_usage(usage, self._spent[:-1])

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from modegate.core.dialects.common.texts import content_text
-from modegate.core.dialects.responses.answer.answer_items import Out, ResponsesRead, texts_of
+from modegate.core.dialects.responses.answer.answer_items import OutputItem, ResponsesRead, texts_of
 from modegate.core.dialects.responses.answer.calls import ItemCall, arguments_of, ran
 from modegate.core.dialects.responses.answer.output import found, text_part
 from modegate.core.dialects.responses.answer.parsing import CLIENT_RUNS
@@ -42,7 +42,9 @@ def shows_thoughts(request: ResponsesRequest) -> Thoughts:
     return any(kind_of(item) == "reasoning" and item.get("content") for item in turns)
 
 
-def _goes_back(out: Out, request: ResponsesRequest, thoughts: Thoughts, *, kept: bool) -> bool:
+def _goes_back(
+    out: OutputItem, request: ResponsesRequest, thoughts: Thoughts, *, kept: bool
+) -> bool:
     """Return whether an item is told to the model again.
 
     Reasoning that its provider looks for by its id is with the provider or nowhere. What is sealed, and what
@@ -62,7 +64,7 @@ def extend(
     by_call = {id(one.call): one for one in refused}
     kept = request.value("store") is not False and choice.stored
     items: list[bytes] = []
-    for out in choice.outs:
+    for out in choice.items:
         one = by_call.get(id(out.call))
         if one is not None:
             items.append(call_bytes(out, one))
@@ -72,7 +74,7 @@ def extend(
     return extended(request, b",".join(items))
 
 
-def call_bytes(out: Out, one: Refused) -> bytes:
+def call_bytes(out: OutputItem, one: Refused) -> bytes:
     """Return a refused call as it stands in the history: its own bytes, but for an id that would collide."""
     call = one.call
     key = "id" if out.type == "mcp_approval_request" else "call_id"
@@ -136,7 +138,7 @@ def blob(choice: ResponsesRead, refused: Sequence[Refused], *, turn: bool) -> by
     by_call = {id(one.call): one for one in refused}
     calls: list[tuple[int, msgspec.Raw]] = []
     shown = 0
-    for out in choice.outs:
+    for out in choice.items:
         one = by_call.get(id(out.call))
         if one is not None:
             calls.append((shown, msgspec.Raw(call_bytes(out, one))))
@@ -228,7 +230,7 @@ def _text_key(texts: Iterable[str]) -> str:
 def answer_key(said: Sequence[ResponsesRead]) -> str:
     """Return the key under which the client will send an answer back."""
     texts: list[str] = []
-    for out in (out for hop in said for out in hop.outs if out.shown):
+    for out in (out for hop in said for out in hop.items if out.shown):
         call = out.call
         if out.type == "message":
             texts.append(out.text)
@@ -240,10 +242,10 @@ def answer_key(said: Sequence[ResponsesRead]) -> str:
 def last_said(out: ResponsesRead | None, closing: str) -> ResponsesRead:
     """Return what the client got last: what a hop had said before it failed, and our closing text."""
     read = ResponsesRead()
-    read.outs = [one for one in out.outs if one.shown] if out is not None else []
-    own = Out(-1, len(read.outs), "message", "", None, pieces=[closing], ended=True)
+    read.items = [one for one in out.items if one.shown] if out is not None else []
+    own = OutputItem(-1, len(read.items), "message", "", None, pieces=[closing], ended=True)
     own.raw = _encode({"type": "message", "role": "assistant", "content": [text_part(closing)]})
-    read.outs.append(own)
+    read.items.append(own)
     return read
 
 

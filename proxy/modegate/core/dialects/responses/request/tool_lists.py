@@ -97,13 +97,13 @@ def _ended(
 
 
 class _Rules:
-    """What may stay under a standing."""
+    """What may stay under the modes in force."""
 
     def __init__(
         self, request: ResponsesRequest, in_force: ModesInForce, native: Declared | None
     ) -> None:
         self._request = request
-        self._standing = in_force
+        self._in_force = in_force
         self._native = native
 
     def filter(self, tools: Sequence[Tool]) -> tuple[list[Edit], list[Tool]]:
@@ -122,9 +122,9 @@ class _Rules:
     def _stays(self, tool: Tool) -> bool:
         if self._native is not None and tool.span == self._native.span:
             return True
-        if self._standing.gated and is_native(tool):
+        if self._in_force.gated and is_native(tool):
             return False
-        return may_stay(tool, self._standing)
+        return may_stay(tool, self._in_force)
 
     def _taken_out(self, tools: Sequence[Tool], left: Sequence[Tool]) -> list[Edit]:
         if tools and self._request.text(tools[0].span)[:1] == b"{":
