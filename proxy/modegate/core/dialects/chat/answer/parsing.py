@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from modegate.core.dialects.common.answer_json import TokenCounts
 from modegate.core.dialects.common.call_members import is_index, misspelt
 from modegate.core.dialects.common.strict_json import (
     MAX_DEPTH,
@@ -23,6 +24,7 @@ from modegate.core.wire.weight import slices
 
 CALL_KEYS = ("tool_calls", "function_call")
 CALL_FINISHES = frozenset({"tool_calls", "function_call", "tool_use"})
+TOKENS = TokenCounts("prompt_tokens", "completion_tokens")
 REASONING_KEYS = ("reasoning_content", "reasoning", "reasoning_text")
 
 MAX_CALLS = 128
@@ -262,20 +264,6 @@ def failed(value: dict[str, Any], choices: Iterable[tuple[int, dict[str, Any]]])
 def slot(index: Any) -> int | None:
     """Return an index that every client takes for the same place; None for all else."""
     return index if is_index(index) else None
-
-
-def add_usage(usage: dict[str, Any], earlier: list[dict[str, Any]]) -> dict[str, int]:
-    """Return the numbers that change when earlier hops' completion tokens are counted in."""
-    own = usage.get("completion_tokens")
-    if not earlier or not isinstance(own, int):
-        return {}
-    spent = [hop.get("completion_tokens") for hop in earlier]
-    completion = own + sum(tokens for tokens in spent if isinstance(tokens, int))
-    changed = {"completion_tokens": completion}
-    prompt = usage.get("prompt_tokens")
-    if isinstance(prompt, int) and "total_tokens" in usage:
-        changed["total_tokens"] = prompt + completion
-    return changed
 
 
 def content_string(value: bytes) -> str:

@@ -11,6 +11,7 @@ from modegate.core.dialects.chat.answer import parsing
 from modegate.core.dialects.chat.answer.answer_items import ChatRead
 from modegate.core.dialects.chat.answer.calls import add_delta, add_texts, call_deltas_of
 from modegate.core.dialects.chat.answer.settle import drop_blanks
+from modegate.core.dialects.common.answer_json import member
 from modegate.core.dialects.common.strict_json import exactly
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.step.answer.calls import Gathered
@@ -90,18 +91,18 @@ class ChatWhole:
         texts = _texts(before)
         top = members(self._readable)
         edits: list[Edit] = []
-        for member in top:
-            if member.key == "choices" and self._pieces:
-                places = elements(self._readable, member.value)
+        for one in top:
+            if one.key == "choices" and self._pieces:
+                places = elements(self._readable, one.value)
                 for place, (index, key, calls) in zip(places, self._pieces, strict=True):
                     if key:
                         found = members(self._readable, place)
-                        span = next(m.value for m in found if m.key == key)
+                        span = member(found, key)
                         edits += self._body_edits(span, calls, texts, closing.get(index, ""))
                     if index in stop:
                         edits += self._finish_edits(place)
-            elif member.key == "usage" and self.usage is not None:
-                edits += self._usage_edits(member.value, usage)
+            elif one.key == "usage" and self.usage is not None:
+                edits += parsing.TOKENS.edits(self._body, one.value, self.usage, usage)
         return apply(self._body, edits) if edits else self._body
 
     def _stays(self, stop: frozenset[int]) -> bool:
@@ -110,14 +111,6 @@ class ChatWhole:
             index in stop and read.finish in parsing.CALL_FINISHES
             for index, read in self.choices.items()
         )
-
-    def _usage_edits(self, span: Span, usage: Sequence[Mapping[str, Any]]) -> list[Edit]:
-        changed = parsing.add_usage(dict(self.usage or {}), [dict(hop) for hop in usage])
-        return [
-            Edit(*m.value, str(changed[m.key]).encode())
-            for m in members(self._readable, span)
-            if m.key in changed
-        ]
 
     def _finish_edits(self, place: Span) -> list[Edit]:
         return [
@@ -139,12 +132,12 @@ class ChatWhole:
         if refused and len(refused) == len(listed):
             drop.add("tool_calls")
         elif refused:
-            listing = next(m.value for m in found if m.key == "tool_calls")
+            listing = member(found, "tool_calls")
             edits += without(elements(self._readable, listing), refused)
         if any(call.kind == "legacy" and not call.released for call in calls):
             drop.add("function_call")
         edits += without_members(found, drop)
-        stay = [member for member in found if member.key not in drop]
+        stay = [one for one in found if one.key not in drop]
         return edits + self._text_edits(span, stay, before, closing)
 
     def _text_edits(

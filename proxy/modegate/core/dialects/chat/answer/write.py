@@ -16,6 +16,7 @@ from modegate.core.dialects.chat.answer import parsing
 from modegate.core.dialects.chat.api import API
 from modegate.core.dialects.chat.answer.frame import ChatFrame
 from modegate.core.dialects.chat.answer.sent_calls import SentCalls
+from modegate.core.dialects.common.answer_json import member
 from modegate.core.errors import ModegateError, UpstreamFailed, error_json
 from modegate.core.step.answer.parts import Kind, Part
 from modegate.core.wire.json_spans import (
@@ -42,7 +43,7 @@ class ChatStreamWriter:
         """Begin an answer."""
         self._head: dict[str, Any] = {}
         self._hop = 0
-        self._spent: list[dict[str, Any]] = []
+        self._spent: list[Mapping[str, Any]] = []
         self._roles: set[int] = set()
         self._texts: set[int] = set()
         self._shown: set[int] = set()
@@ -76,7 +77,7 @@ class ChatStreamWriter:
     def next_hop(self, usage: Mapping[str, Any] | None) -> None:
         self._hop += 1
         if usage is not None:
-            self._spent.append(dict(usage))
+            self._spent.append(usage)
         self._break_before = set(self._texts)
         self._calls.next_hop()
 
@@ -192,13 +193,7 @@ class ChatStreamWriter:
         usage = frame.value.get("usage")
         if not self._hop or not isinstance(usage, dict):
             return []
-        changed = parsing.add_usage(usage, self._spent)
-        span = next(m.value for m in top if m.key == "usage")
-        return [
-            Edit(*m.value, str(changed[m.key]).encode())
-            for m in members(data, span)
-            if m.key in changed
-        ]
+        return parsing.TOKENS.edits(data, member(top, "usage"), usage, self._spent)
 
     def _choice_edits(
         self, data: bytes, place: Span, choice: dict[str, Any], parts: list[Part]
@@ -206,17 +201,17 @@ class ChatStreamWriter:
         found = members(data, place)
         kinds = {part.kind for part in parts}
         edits: list[Edit] = []
-        for member in found:
-            if member.key == "finish_reason" and choice.get("finish_reason"):
+        for one in found:
+            if one.key == "finish_reason" and choice.get("finish_reason"):
                 if not kinds & {Kind.FINISH, Kind.ERROR}:
-                    edits.append(Edit(*member.value, b"null"))
+                    edits.append(Edit(*one.value, b"null"))
                 elif (
                     any(part.stop or part.kind is Kind.ERROR for part in parts)
                     and choice["finish_reason"] in parsing.CALL_FINISHES
                 ):
-                    edits.append(Edit(*member.value, b'"stop"'))
-            elif member.key == parsing.body_key(choice) and parsing.body_of(choice):
-                edits += self._body_edits(data, member.value, parsing.body_of(choice), parts)
+                    edits.append(Edit(*one.value, b'"stop"'))
+            elif one.key == parsing.body_key(choice) and parsing.body_of(choice):
+                edits += self._body_edits(data, one.value, parsing.body_of(choice), parts)
         return edits
 
     def _body_edits(

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from modegate.core.dialects.common.answer_json import member, members_in
 from modegate.core.dialects.common.strict_json import (
     MAX_DEPTH,
     check_inherited,
@@ -145,14 +146,13 @@ def parse_message(data: bytes) -> dict[str, Any]:
 
 def raw_input(block: bytes) -> str:
     """Return a block's arguments as they are written."""
-    span = next(m.value for m in members(without_lone_surrogates(block)) if m.key == "input")
-    return block[span.start : span.end].decode()
+    start, stop = member(members_in(block), "input")
+    return block[start:stop].decode()
 
 
 def block_data(event: bytes) -> bytes:
     """Return the block of a `content_block_start`."""
-    found = members(without_lone_surrogates(event))
-    start, stop = next(one.value for one in found if one.key == "content_block")
+    start, stop = member(members_in(event), "content_block")
     return event[start:stop]
 
 
@@ -170,11 +170,11 @@ def _check(
 ) -> None:
     # A call's arguments are the tool's own matter: what is wrong with them is wrong with the call alone.
     inputs = [
-        Edit(*member.value, b"null")
+        Edit(*one.value, b"null")
         for place in places
         if data[place.start] == 0x7B
-        for member in members(data, place)
-        if member.key == "input"
+        for one in members(data, place)
+        if one.key == "input"
     ]
     check_objects(apply(data, inputs), lambda _found: None)
     _check_inside(value, {id(block) for block in blocks}, MAX_DEPTH)

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from modegate.core.dialects.common.answer_json import member
 from modegate.core.dialects.messages.answer.frame import MessagesFrame
 from modegate.core.dialects.messages.answer.parsing import CALL_STOPS, INPUT_TOKENS, output_tokens
 from modegate.core.dialects.messages.api import API
@@ -18,7 +19,6 @@ from modegate.core.errors import ModegateError, UpstreamFailed, error_json
 from modegate.core.step.answer.parts import Kind, Part
 from modegate.core.wire.json_spans import (
     Edit,
-    Member,
     Span,
     apply,
     members,
@@ -76,7 +76,7 @@ class MessagesStreamWriter:
         if frame.index == place:
             return self._edited(frame, [])
         top = members(without_lone_surrogates(frame.data))
-        return self._edited(frame, [Edit(*_value(top, "index"), b"%d" % place)])
+        return self._edited(frame, [Edit(*member(top, "index"), b"%d" % place)])
 
     def _finish_edits(self, frame: MessagesFrame, *, stop: bool) -> list[Edit]:
         if not (stop or self._later):
@@ -85,10 +85,10 @@ class MessagesStreamWriter:
         top = members(data)
         edits: list[Edit] = []
         if stop and frame.reason in CALL_STOPS:
-            delta = members(data, _value(top, "delta"))
-            edits.append(Edit(*_value(delta, "stop_reason"), b'"end_turn"'))
-        if self._later and any(member.key == "usage" for member in top):
-            edits += self._usage_edits(frame, data, _value(top, "usage"))
+            delta = members(data, member(top, "delta"))
+            edits.append(Edit(*member(delta, "stop_reason"), b'"end_turn"'))
+        if self._later and any(one.key == "usage" for one in top):
+            edits += self._usage_edits(frame, data, member(top, "usage"))
         return edits
 
     def _usage_edits(self, frame: MessagesFrame, data: bytes, span: Span) -> list[Edit]:
@@ -96,11 +96,11 @@ class MessagesStreamWriter:
         if data[span.start : span.start + 1] != b"{":
             return []
         found = members(data, span)
-        told = {member.key for member in found}
+        told = {one.key for one in found}
         edits = [
-            Edit(*member.value, b"%d" % (self._spent + output_tokens(frame.usage)))
-            for member in found
-            if member.key == "output_tokens"
+            Edit(*one.value, b"%d" % (self._spent + output_tokens(frame.usage)))
+            for one in found
+            if one.key == "output_tokens"
         ]
         for key in INPUT_TOKENS:
             count = frame.usage.get(key)
@@ -170,7 +170,3 @@ class MessagesStreamWriter:
 
 def _text(text: str) -> dict[str, str]:
     return {"type": "text", "text": text}
-
-
-def _value(found: list[Member], key: str) -> Span:
-    return next(member.value for member in found if member.key == key)

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
+from modegate.core.dialects.common.answer_json import value_of
 from modegate.core.dialects.common.strict_json import check_objects, decode_object
 from modegate.core.dialects.responses.answer.calls import CALLS, call_of
-from modegate.core.dialects.responses.answer.output import value_of
 from modegate.core.dialects.responses.answer.whole import ResponsesWhole
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.step.answer.calls import Gathered

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from modegate.core.dialects.common.answer_json import TokenCounts
 from modegate.core.dialects.common.strict_json import (
     MAX_DEPTH,
     check_inherited,
@@ -19,6 +20,8 @@ from modegate.core.dialects.common.strict_json import (
 )
 from modegate.core.dialects.common.tools import spelling
 from modegate.core.errors import AnswerUnreadable
+
+TOKENS = TokenCounts("input_tokens", "output_tokens")
 
 MAX_ITEMS = 512
 """Items of one answer; agents stop long before."""
@@ -200,17 +203,3 @@ def text_in(event: dict[str, Any], key: str) -> str:
     if not isinstance(value, str):
         raise AnswerUnreadable(f"the upstream's {key!r} is not a string")
     return value
-
-
-def add_usage(usage: dict[str, Any], earlier: list[dict[str, Any]]) -> dict[str, int]:
-    """Return the numbers that change when earlier hops' output tokens are counted in."""
-    own = usage.get("output_tokens")
-    if not earlier or not isinstance(own, int):
-        return {}
-    spent = [hop.get("output_tokens") for hop in earlier]
-    output = own + sum(tokens for tokens in spent if isinstance(tokens, int))
-    changed = {"output_tokens": output}
-    given = usage.get("input_tokens")
-    if isinstance(given, int) and "total_tokens" in usage:
-        changed["total_tokens"] = given + output
-    return changed

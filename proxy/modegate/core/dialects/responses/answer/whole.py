@@ -7,17 +7,15 @@ from typing import Any
 
 import msgspec
 
+from modegate.core.dialects.common.answer_json import members_in, value_of
 from modegate.core.dialects.common.strict_json import exactly
 from modegate.core.dialects.responses.answer import parsing
 from modegate.core.dialects.responses.answer.answer_items import OutputItem, ResponsesRead
 from modegate.core.dialects.responses.answer.calls import ItemCall, call_of, type_of
 from modegate.core.dialects.responses.answer.output import (
-    found,
     message_item,
     output_edits,
     own_id,
-    usage_edits,
-    value_of,
 )
 from modegate.core.dialects.responses.answer.parsing import check_keys
 from modegate.core.errors import AnswerUnreadable
@@ -81,7 +79,7 @@ class ResponsesWhole:
     ) -> bytes:
         calls = [out.call for out in self._read.items]
         drop = {at for at, call in enumerate(calls) if _gone(call)}
-        spans = {member.key: member.value for member in found(self._body)}
+        spans = {member.key: member.value for member in members_in(self._body)}
         front = [out.raw for hop in before for out in hop.items if out.shown and out.raw]
         back = [self._closing(text) for text in closing.values()]
         edits: list[Edit] = []
@@ -94,7 +92,7 @@ class ResponsesWhole:
         if "output" in spans and (front or back or drop):
             edits += output_edits(self._body, spans["output"], drop=drop, before=front, behind=back)
         if self.usage is not None and usage:
-            edits += usage_edits(self._body, spans["usage"], self.usage, usage)
+            edits += parsing.TOKENS.edits(self._body, spans["usage"], self.usage, usage)
         return apply(self._body, edits) if edits else self._body
 
     def _closing(self, text: str) -> bytes:

@@ -11,16 +11,14 @@ from typing import Any
 
 import msgspec
 
+from modegate.core.dialects.common.answer_json import members_in, value_of
 from modegate.core.dialects.responses.answer import parsing
 from modegate.core.dialects.responses.answer.frame import EventFrame
 from modegate.core.dialects.responses.answer.output import (
-    found,
     message_item,
     output_edits,
     own_id,
     text_part,
-    usage_edits,
-    value_of,
 )
 from modegate.core.dialects.responses.answer.sent_items import SentItems
 from modegate.core.errors import ModegateError
@@ -58,7 +56,7 @@ class ResponsesStreamWriter:
         self._events = 0
         """Events of it that went."""
         self._items = SentItems()
-        self._spent: list[dict[str, Any]] = []
+        self._spent: list[Mapping[str, Any]] = []
         self._last = -1
         """The sequence number that went last."""
         self._renumbers = False
@@ -78,7 +76,7 @@ class ResponsesStreamWriter:
 
     def next_hop(self, usage: Mapping[str, Any] | None) -> None:
         if usage is not None:
-            self._spent.append(dict(usage))
+            self._spent.append(usage)
         self._hop, self._events = self._hop + 1, 0
         self._items.next_hop()
         self._renumbers = True
@@ -120,7 +118,7 @@ class ResponsesStreamWriter:
     def done(self) -> bytes:
         spent = self._spent[-1] if self._spent else {}
         usage = {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0, **spent}
-        usage |= parsing.add_usage(usage, self._spent[:-1])
+        usage |= parsing.TOKENS.added(usage, self._spent[:-1])
         self._over = True
         return self._event(
             "response.completed", response=self._response("completed", usage, self._items.sent)
@@ -234,7 +232,7 @@ class ResponsesStreamWriter:
         """Make the snapshot at the end one of the whole answer, as the client got it."""
         data, value = event.data, event.value["response"]
         span = event.places["response"]
-        spans = {member.key: member.value for member in found(data, span)}
+        spans = {member.key: member.value for member in members_in(data, span)}
         edits: list[Edit] = []
         if self._hop:
             edits += [
@@ -243,7 +241,7 @@ class ResponsesStreamWriter:
                 if key in spans and key in self._head
             ]
             if isinstance(value.get("usage"), dict):
-                edits += usage_edits(data, spans["usage"], value["usage"], self._spent)
+                edits += parsing.TOKENS.edits(data, spans["usage"], value["usage"], self._spent)
         if "output" in spans:
             edits += self._output_edits(event, spans["output"])
         return edits

@@ -13,10 +13,11 @@ from typing import Any
 
 import msgspec
 
+from modegate.core.dialects.common.answer_json import members_in
 from modegate.core.dialects.common.texts import content_text
 from modegate.core.dialects.responses.answer.answer_items import OutputItem, ResponsesRead, texts_of
 from modegate.core.dialects.responses.answer.calls import ItemCall, arguments_of, ran
-from modegate.core.dialects.responses.answer.output import found, text_part
+from modegate.core.dialects.responses.answer.output import text_part
 from modegate.core.dialects.responses.answer.parsing import CLIENT_RUNS
 from modegate.core.dialects.responses.request.edit import extend as extended
 from modegate.core.dialects.responses.request.parsing import ResponsesRequest
@@ -81,7 +82,7 @@ def call_bytes(out: OutputItem, one: Refused) -> bytes:
     if not out.raw:
         return _encode({"type": out.type, key: one.id, "name": call.name, "arguments": "{}"})
     edits = []
-    for member in found(out.raw):
+    for member in members_in(out.raw):
         if member.key == key and one.id != call.id:
             edits.append(Edit(*member.value, _encode(one.id)))
         elif member.key == "arguments" and out.type == "function_call" and _unreadable(call):
