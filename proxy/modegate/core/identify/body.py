@@ -68,6 +68,7 @@ def _read_spans(body: RequestBody, names: frozenset[str], history: History) -> B
     if isinstance(items, str):
         return BodyFields(fields, _words(items))
     return BodyFields(fields, _first_user_text((_decode(raw) for raw in items), history))
+    return BodyFields(fields, first_user_text(_decode(raw) for raw in items))
 
 
 def _read_whole(body: RequestBody, names: frozenset[str], history: History) -> BodyFields:
@@ -80,9 +81,10 @@ def _read_whole(body: RequestBody, names: frozenset[str], history: History) -> B
     if isinstance(items, str):
         return BodyFields(fields, _words(items))
     return BodyFields(fields, _first_user_text(items if isinstance(items, list) else [], history))
-
-
 def _first_user_text(items: Iterable[Any], history: History) -> str:
+    return BodyFields(fields, first_user_text(items if isinstance(items, list) else []))
+def first_user_text(items: Iterable[Any]) -> str:
+    """Return the words of the first message of a user in a history."""
     for item in items:
         if isinstance(item, dict) and item.get("role") == "user":
             return _words(item.get(history.content))

@@ -15,7 +15,7 @@ import msgspec
 
 from modegate.core.dialects.common.tools import Declared, read_declared, spelling
 from modegate.core.errors import BadRequest
-from modegate.core.wire.json_spans import Member, Span, elements, members
+from modegate.core.wire.json_spans import Edit, Member, Span, elements, members, quote
 from modegate.core.wire.request_body import RequestBody
 from modegate.core.wire.weight import TOO_DENSE
 
@@ -156,6 +156,13 @@ class Body:
         """Decode one top-level value; None if it is absent."""
         span = self.top.get(key)
         return None if span is None else self.decode(span)
+
+    def set_member(self, key: str, value: bytes) -> Edit:
+        """Return the edit that gives a top-level member a value, be it there or not."""
+        if (span := self.top.get(key)) is not None:
+            return Edit(*span, value)
+        at = self.members[0].start if self.members else self.body.index(b"{") + 1
+        return Edit(at, at, quote(key) + b":" + value + (b"," if self.members else b""))
 
     def members_of(self, span: Span) -> list[Member]:
         """Return the members of a message or another object.

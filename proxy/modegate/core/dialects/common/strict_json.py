@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from modegate.core.errors import AnswerUnreadable
+from modegate.core.wire.arguments import spelling
 from modegate.core.wire.json_spans import without_lone_surrogates
 from modegate.core.wire.weight import ANSWER_VALUES, holds, is_dense
 
@@ -31,6 +32,26 @@ MAX_DIGITS = 4_000
 
 _MINUS_ZERO = re.compile(rb"[\s:,\[]-0[\s,\]}]")
 """What may be one: some programs read it as a whole number, some as a fraction, some not at all."""
+
+CALL_TYPES = frozenset(
+    map(
+        spelling,
+        (
+            "apply_patch_call",
+            "computer_call",
+            "custom_tool_call",
+            "function_call",
+            "local_shell_call",
+            "mcp_call",
+            "mcp_tool_use",
+            "server_tool_use",
+            "shell_call",
+            "tool_call",
+            "tool_use",
+        ),
+    )
+)
+"""Types of items that clients of one API or another would run, in the most lenient spelling."""
 
 _CALL_LIKE = frozenset({"toolcalls", "toolcall", "functioncall", "functioncalls"})
 _decode = msgspec.json.Decoder().decode
@@ -149,4 +170,4 @@ def objects_in(value: dict[str, Any], key: str, most: int) -> list[dict[str, Any
 
 def spells_calls(key: str) -> bool:
     """Return whether a key looks like one under which some API holds calls."""
-    return key.casefold().replace("_", "").replace("-", "") in _CALL_LIKE
+    return spelling(key) in _CALL_LIKE

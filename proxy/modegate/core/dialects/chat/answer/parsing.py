@@ -13,6 +13,7 @@ import msgspec
 from modegate.core.dialects.common.answer_json import TokenCounts
 from modegate.core.dialects.common.call_members import is_index, misspelt
 from modegate.core.dialects.common.strict_json import (
+    CALL_TYPES,
     MAX_DEPTH,
     check_objects,
     decode_object,
@@ -46,29 +47,13 @@ _EXACT = frozenset(
 )
 _TYPE = frozenset({"type"})
 _CHOICE = frozenset({"index", "delta", "message", "finish_reason"})
-# What other APIs, and LangChain, call an item that a client would run.
-_CALL_TYPES = frozenset(
+_CALL_TYPES = CALL_TYPES | set(
     map(
         spelling,
-        (
-            "apply_patch_call",
-            "computer_call",
-            "custom_tool_call",
-            "function_call",
-            "invalid_tool_call",
-            "local_shell_call",
-            "mcp_call",
-            "mcp_tool_use",
-            "server_tool_call",
-            "server_tool_call_chunk",
-            "server_tool_use",
-            "shell_call",
-            "tool_call",
-            "tool_call_chunk",
-            "tool_use",
-        ),
+        ("invalid_tool_call", "server_tool_call", "server_tool_call_chunk", "tool_call_chunk"),
     )
 )
+"""With those of LangChain."""
 _PARTS = frozenset(
     {
         "audio",

@@ -15,8 +15,8 @@ from modegate.core.dialects.chat.answer.answer_items import (
 )
 from modegate.core.dialects.chat.request.own_turns import OwnTurns
 from modegate.core.dialects.chat.request.parsing import ChatRequest, calls_of
-from modegate.core.dialects.common.texts import content_text
-from modegate.core.identify.reminders import plain, plain_parts
+from modegate.core.dialects.common.texts import plain_content
+from modegate.core.identify.reminders import plain
 from modegate.core.step.answer.calls import Gathered, arguments_hash, digest
 from modegate.core.step.answer.parts import ChoiceRead, Refused
 from modegate.core.step.dialect import Item
@@ -154,9 +154,7 @@ def _key(message: dict[str, Any]) -> str:
     legacy = message.get("function_call")
     if isinstance(legacy, dict):
         return call_key("", str(legacy.get("name")), _text(legacy.get("arguments", "")))
-    content = message.get("content")
-    parts = content if isinstance(content, list) else [content]
-    return text_key(role, plain_parts(content_text([part]) or content_text(part) for part in parts))
+    return text_key(role, plain_content(message.get("content")))
 
 
 def _text(arguments: Any) -> str:

@@ -14,6 +14,7 @@ import msgspec
 
 from modegate.core.dialects.common.answer_json import member, members_in
 from modegate.core.dialects.common.strict_json import (
+    CALL_TYPES,
     MAX_DEPTH,
     check_inherited,
     check_objects,
@@ -63,26 +64,7 @@ _EXACT = frozenset(
 _SPELLINGS = frozenset(map(spelling, _EXACT))
 # What other APIs call the place of a call.
 _CALL_LIKE = frozenset({"toolcalls", "toolcall", "functioncall", "functioncalls", "tooluse"})
-# Types of items that a client would run, in this API and in others, in the most lenient spelling.
-_CALL_TYPES = frozenset(
-    map(
-        spelling,
-        (
-            "apply_patch_call",
-            "computer_call",
-            "custom_tool_call",
-            "function",
-            "function_call",
-            "local_shell_call",
-            "mcp_call",
-            "mcp_tool_use",
-            "server_tool_use",
-            "shell_call",
-            "tool_call",
-            "tool_use",
-        ),
-    )
-)
+_CALL_TYPES = CALL_TYPES | {"function"}
 
 # Members of a block that hold what somebody else has written: a call's arguments, schemas of tools.
 _OPAQUE = frozenset({"input", "tools", "tool_changes"})

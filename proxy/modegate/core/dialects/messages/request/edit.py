@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
 from modegate.core.dialects.common import choice, exits
 from modegate.core.dialects.common.texts import grow_value
 from modegate.core.dialects.common.tool_filter import Filtered, exit_edit, keep_edits, names_of
-from modegate.core.dialects.common.tools import Declared
 from modegate.core.dialects.messages.request import hosted, tool_references
 from modegate.core.dialects.messages.request.mcp import Servers
 from modegate.core.dialects.messages.request.parsing import MessagesRequest
@@ -18,7 +16,7 @@ from modegate.core.dialects.messages.request.tools import Tool, may_stay, names_
 from modegate.core.errors import BadRequest
 from modegate.core.ids import ToolName
 from modegate.core.policy.in_force import ModesInForce
-from modegate.core.policy.model import EXIT_TOOL, NO_TOOL, Exit
+from modegate.core.policy.model import EXIT_TOOL, NO_TOOL
 from modegate.core.step import exit_tool
 from modegate.core.step.dialect import Assembled
 from modegate.core.step.exit_tool import NATIVE
@@ -72,7 +70,8 @@ def assemble(request: MessagesRequest, in_force: ModesInForce, section: str) -> 
     servers = Servers(request, in_force)
     hosted.refuse(request, in_force, servers)
     leave = exit_tool.exit_of(in_force)
-    native = _bridged(request, leave)
+    own = [tool for tool in request.tools if not tool.hosted]
+    native = exits.bridged(request, own, leave, "input_schema")
 
     def stays(tool: Tool) -> bool:
         if tool.toolset:
@@ -129,8 +128,7 @@ def _with_exit(request: MessagesRequest, kept: _RemainingTools) -> Filtered:
 def _beside(request: MessagesRequest, kept: _RemainingTools, entry: bytes) -> list[Edit]:
     """Return the edits that leave what is kept and an entry of ours behind it."""
     if not request.tools:
-        span, alone = request.top.get("tools"), b"[" + entry + b"]"
-        return [Edit(*span, alone) if span else _new_member(request, "tools", alone)]
+        return [request.set_member("tools", b"[" + entry + b"]")]
     added = exit_edit(request.tools, entry, any_kept=bool(kept.tools))
     if not kept.tools:
         return [added]
@@ -188,35 +186,18 @@ def section_edits(request: MessagesRequest, section: str) -> list[Edit]:
         BadRequest: `system` is neither a string nor a list.
     """
     span = request.top.get("system")
-    if span is None:
-        return [_new_member(request, "system", quote(section))]
-    if request.text(span) in (b"null", b'""'):
-        return [Edit(*span, quote(section))]
+    if span is None or request.text(span) in (b"null", b'""'):
+        return [request.set_member("system", quote(section))]
     grown = grow_value(request, span, section)
     if grown is None:
         raise BadRequest("'system' is neither a string nor a list of blocks")
     return [grown]
 
 
-def _new_member(request: MessagesRequest, key: str, value: bytes) -> Edit:
-    at = request.members[0].start
-    return Edit(at, at, quote(key) + b":" + value + b",")
-
-
 EXIT_ENTRY = msgspec.json.encode(
     {"name": EXIT_TOOL, "description": exit_tool.DESCRIPTION, "input_schema": exits.PARAMETERS}
 )
 """The exit tool's definition: the same bytes in every session, at the end of the list."""
-
-
-def _bridged(request: MessagesRequest, leave: Exit | None) -> Declared | None:
-    """Return the agent's own exit tool if it stays."""
-
-    def schema(tool: Declared) -> Any:
-        return exits.inner(request.decode(tool.span), "input_schema")
-
-    own = [tool for tool in request.tools if not tool.hosted]
-    return exits.bridged(own, leave, schema)
 
 
 KEY = "tool_choice"

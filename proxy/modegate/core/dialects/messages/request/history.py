@@ -29,7 +29,6 @@ from modegate.core.step.answer.parts import Refused
 from modegate.core.step.dialect import Item
 from modegate.core.step.request.request_form import Thoughts
 from modegate.core.step.request.transcript import MAX_BLOB
-from modegate.core.wire.json_spans import Edit, apply
 
 _encode = msgspec.json.encode
 
@@ -78,9 +77,7 @@ def extend(
         {"role": "assistant", "content": content},
         {"role": "user", "content": list(map(result_block, refused))},
     )
-    at = request.messages[-1].end if request.messages else request.top["messages"].start + 1
-    new = b",".join(map(_encode, turn))
-    return apply(request.body, [Edit(at, at, (b"," if request.messages else b"") + new)])
+    return request.append(b",".join(map(_encode, turn)))
 
 
 def refused_block(one: Refused) -> dict[str, Any]:

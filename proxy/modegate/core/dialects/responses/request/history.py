@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from modegate.core.dialects.common.answer_json import members_in
-from modegate.core.dialects.common.texts import content_text
+from modegate.core.dialects.common.texts import plain_content
 from modegate.core.dialects.responses.answer.answer_items import OutputItem, ResponsesRead, texts_of
 from modegate.core.dialects.responses.answer.calls import ItemCall, arguments_of, ran
 from modegate.core.dialects.responses.answer.output import text_part
@@ -22,7 +22,7 @@ from modegate.core.dialects.responses.answer.parsing import CLIENT_RUNS
 from modegate.core.dialects.responses.request.edit import extend as extended
 from modegate.core.dialects.responses.request.parsing import ResponsesRequest
 from modegate.core.dialects.responses.request.screenshot import no_screenshot
-from modegate.core.identify.reminders import plain, plain_parts
+from modegate.core.identify.reminders import plain
 from modegate.core.step.answer.calls import Gathered, arguments_hash, digest
 from modegate.core.step.answer.parts import Refused
 from modegate.core.step.dialect import Item
@@ -195,10 +195,7 @@ def last_key(request: ResponsesRequest) -> str:
 def _key(item: dict[str, Any]) -> str:
     kind = kind_of(item)
     if kind == "message":
-        content = item.get("content")
-        parts = content if isinstance(content, list) else [content]
-        words = plain_parts(content_text([part]) or content_text(part) for part in parts)
-        return f"{item.get('role')}:{digest(words)}"
+        return f"{item.get('role')}:{digest(plain_content(item.get('content')))}"
     return f"{kind}:{item.get('call_id') or item.get('id') or item.get('approval_request_id')}"
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from modegate.core.dialects.common.body import Body
-from modegate.core.dialects.common.texts import content_text
 from modegate.core.dialects.common.tools import spelling
 from modegate.core.dialects.responses.request.tools import Tool, read_listed, read_tools
 from modegate.core.errors import BadRequest
+from modegate.core.identify.body import first_user_text
 from modegate.core.wire.json_spans import Span, fields
 
 TOOL_KEYS = frozenset({"input", "tools", "tool_choice", "parallel_tool_calls"})
@@ -169,13 +169,9 @@ class ResponsesRequest(Body):
 
     @cached_property
     def first_user_text(self) -> str:
-        """The first user message's text."""
         if self.string_input:
-            return str(self.value("input"))
-        for item in self.items:
-            if item.kind == MESSAGE and item.role == "user":
-                return content_text(self.decode(item.span).get("content"))
-        return ""
+            return first_user_text(self.history)
+        return first_user_text(self.decode(item.span) for item in self.items)
 
     @cached_property
     def call_ids(self) -> frozenset[str]:

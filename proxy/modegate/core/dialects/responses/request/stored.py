@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
@@ -64,16 +63,10 @@ def chained(
         return None
     answers = [item for one in refused for item in answer_items(one, one.call.id)]
     values = {"input": answers} | ({} if conversation else {"previous_response_id": choice.id})
-    return apply(request.body, [_put(request, key, values[key]) for key in values])
-
-
-def _put(request: ResponsesRequest, key: str, value: Any) -> Edit:
-    """Set a top-level member, be it there or not."""
-    text, span = msgspec.json.encode(value), request.top.get(key)
-    if span is not None:
-        return Edit(*span, text)
-    at = request.members[0].start
-    return Edit(at, at, msgspec.json.encode(key) + b":" + text + b",")
+    return apply(
+        request.body,
+        [request.set_member(key, msgspec.json.encode(one)) for key, one in values.items()],
+    )
 
 
 def owed(refused: Sequence[Refused], note: str) -> tuple[str, ...]:

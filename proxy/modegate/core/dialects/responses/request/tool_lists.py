@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -153,11 +153,8 @@ def is_native(tool: Tool) -> bool:
 
 def bridged(request: ResponsesRequest, leave: Exit | None) -> Declared | None:
     """Return the agent's own exit tool if it stays."""
-
-    def schema(tool: Declared) -> Any:
-        return exits.inner(request.decode(tool.span), "parameters")
-
     lists = (request.tools, *(item.tools or () for item in request.additional))
     listed = [tool for one in lists for tool in one]
     # In a namespace too, if a call of it then has its plain name.
-    return exits.bridged([one for tool in listed for one in (tool, *tool.inner)], leave, schema)
+    each = [one for tool in listed for one in (tool, *tool.inner)]
+    return exits.bridged(request, each, leave, "parameters")
