@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from modegate.core.dialects.common.words import spelled
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.wire.arguments import spelling
 from modegate.core.wire.json_spans import without_lone_surrogates
@@ -33,24 +34,10 @@ MAX_DIGITS = 4_000
 _MINUS_ZERO = re.compile(rb"[\s:,\[]-0[\s,\]}]")
 """What may be one: some programs read it as a whole number, some as a fraction, some not at all."""
 
-CALL_TYPES = frozenset(
-    map(
-        spelling,
-        (
-            "apply_patch_call",
-            "computer_call",
-            "custom_tool_call",
-            "function_call",
-            "local_shell_call",
-            "mcp_call",
-            "mcp_tool_use",
-            "server_tool_use",
-            "shell_call",
-            "tool_call",
-            "tool_use",
-        ),
-    )
-)
+CALL_TYPES = spelled("""
+    apply_patch_call computer_call custom_tool_call function_call local_shell_call mcp_call
+    mcp_tool_use server_tool_use shell_call tool_call tool_use
+""")
 """Types of items that clients of one API or another would run, in the most lenient spelling."""
 
 _CALL_LIKE = frozenset({"toolcalls", "toolcall", "functioncall", "functioncalls"})

@@ -8,6 +8,7 @@ from functools import partial
 from modegate.core.dialects.common.call_list import CallList
 from modegate.core.dialects.common.texts import begins_compacted
 from modegate.core.dialects.common.waiting_lines import without_asides
+from modegate.core.dialects.common.words import words
 from modegate.core.dialects.messages.answer import visible_text
 from modegate.core.dialects.messages.answer.answer_items import CALL, TEXT, Block, MessageRead
 from modegate.core.dialects.messages.answer.straight import MessagesStraightener
@@ -23,17 +24,9 @@ from modegate.core.step.dialect import Dialect, Found, Notices, erased
 from modegate.core.step.request.request_form import Manner
 
 # Stop reasons after which the model has nothing more to say or may say nothing more.
-_FINAL = frozenset(
-    {
-        "compaction",
-        "content_filter",
-        "length",
-        "max_tokens",
-        "model_context_window_exceeded",
-        "pause_turn",
-        "refusal",
-    }
-)
+_FINAL = words("""
+    compaction content_filter length max_tokens model_context_window_exceeded pause_turn refusal
+""")
 
 
 def _extend(

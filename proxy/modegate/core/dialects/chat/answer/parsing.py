@@ -19,6 +19,7 @@ from modegate.core.dialects.common.strict_json import (
     decode_object,
     spells_calls,
 )
+from modegate.core.dialects.common.words import spelled, words
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.wire.arguments import INHERITED, spelling
 from modegate.core.wire.weight import slices
@@ -47,32 +48,14 @@ _EXACT = frozenset(
 )
 _TYPE = frozenset({"type"})
 _CHOICE = frozenset({"index", "delta", "message", "finish_reason"})
-_CALL_TYPES = CALL_TYPES | set(
-    map(
-        spelling,
-        ("invalid_tool_call", "server_tool_call", "server_tool_call_chunk", "tool_call_chunk"),
-    )
-)
+_CALL_TYPES = CALL_TYPES | spelled("""
+    invalid_tool_call server_tool_call server_tool_call_chunk tool_call_chunk
+""")
 """With those of LangChain."""
-_PARTS = frozenset(
-    {
-        "audio",
-        "document_url",
-        "file",
-        "image",
-        "image_url",
-        "input_audio",
-        "output_audio",
-        "output_text",
-        "reasoning",
-        "redacted_thinking",
-        "reference",
-        "refusal",
-        "text",
-        "thinking",
-        "video_url",
-    }
-)
+_PARTS = words("""
+    audio document_url file image image_url input_audio output_audio output_text reasoning
+    redacted_thinking reference refusal text thinking video_url
+""")
 """Parts of content that clients show: those of the API, and of those that are made like it (Mistral's
 `thinking` and `reference`, Databricks' `reasoning`). LangChain runs a part of type `tool_call`."""
 # What a frame is edited by. In one of several choices they come again, which is no harm but time.

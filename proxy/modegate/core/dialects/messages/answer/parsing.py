@@ -22,6 +22,7 @@ from modegate.core.dialects.common.strict_json import (
     objects_in,
 )
 from modegate.core.dialects.common.tools import spelling
+from modegate.core.dialects.common.words import words
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.wire.json_spans import (
     Edit,
@@ -41,26 +42,10 @@ MAX_BLOCKS = 4096
 """Blocks in one answer; a text with citations has one for each stretch."""
 
 # Keys that decide what a block is. Clients in some languages match keys without regard to case.
-_EXACT = frozenset(
-    {
-        "content",
-        "content_block",
-        "data",
-        "delta",
-        "id",
-        "index",
-        "input",
-        "message",
-        "name",
-        "partial_json",
-        "signature",
-        "stop_reason",
-        "text",
-        "thinking",
-        "tool_use_id",
-        "type",
-    }
-)
+_EXACT = words("""
+    content content_block data delta id index input message name partial_json signature stop_reason
+    text thinking tool_use_id type
+""")
 _SPELLINGS = frozenset(map(spelling, _EXACT))
 # What other APIs call the place of a call.
 _CALL_LIKE = frozenset({"toolcalls", "toolcall", "functioncall", "functioncalls", "tooluse"})

@@ -15,6 +15,7 @@ import msgspec
 from modegate.core.dialects.common.call_members import is_index
 from modegate.core.dialects.common.frames import framed, readable_data, with_member
 from modegate.core.dialects.common.straight import AMBIGUOUS, BaseStraightener, may_be_index
+from modegate.core.dialects.common.words import words
 from modegate.core.dialects.messages.answer import loose_item
 from modegate.core.dialects.messages.answer.answer_items import CALL, TEXT, THINKING
 from modegate.core.dialects.messages.answer.loose_item import CALL_DELTA, Event, LooseBlock
@@ -23,18 +24,10 @@ from modegate.core.step.answer.straightener import Ids
 from modegate.core.wire.sse import Frame
 
 _TEXT_DELTAS = {"text_delta": TEXT, "thinking_delta": THINKING}
-_EVENTS = frozenset(
-    {
-        "message_start",
-        "content_block_start",
-        "content_block_delta",
-        "content_block_stop",
-        "message_delta",
-        "message_stop",
-        "ping",
-        "error",
-    }
-)
+_EVENTS = words("""
+    message_start content_block_start content_block_delta content_block_stop message_delta
+    message_stop ping error
+""")
 """Events that are known by their name, where their data has no type."""
 _MAX_OPEN = 2 * MAX_CALLS
 """Blocks that are under way at one time: each of them may be looked at for each delta that comes."""

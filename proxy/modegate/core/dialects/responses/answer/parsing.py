@@ -19,6 +19,7 @@ from modegate.core.dialects.common.strict_json import (
     spells_calls,
 )
 from modegate.core.dialects.common.tools import spelling
+from modegate.core.dialects.common.words import words
 from modegate.core.errors import AnswerUnreadable
 
 TOKENS = TokenCounts("input_tokens", "output_tokens")
@@ -36,18 +37,10 @@ is not followed by another hop."""
 INERT = frozenset({"message", "reasoning", "compaction"})
 """Items of which nothing runs."""
 
-CLIENT_RUNS = frozenset(
-    {
-        "function_call",
-        "custom_tool_call",
-        "local_shell_call",
-        "shell_call",
-        "apply_patch_call",
-        "computer_call",
-        "tool_search_call",
-        "mcp_approval_request",
-    }
-)
+CLIENT_RUNS = words("""
+    function_call custom_tool_call local_shell_call shell_call apply_patch_call computer_call
+    tool_search_call mcp_approval_request
+""")
 """Items on which a client acts."""
 
 PARTS = frozenset({"output_text", "refusal", "text", "summary_text", "reasoning_text"})
@@ -71,51 +64,17 @@ INERT_EVENTS = (
 """How the events of inert items begin."""
 
 # Keys that decide what an event or an item is. Some clients match keys without regard to case.
-_EXACT = frozenset(
-    {
-        "action",
-        "actions",
-        "arguments",
-        "call_id",
-        "content",
-        "delta",
-        "execution",
-        "id",
-        "input",
-        "item",
-        "item_id",
-        "name",
-        "namespace",
-        "operation",
-        "output",
-        "output_index",
-        "part",
-        "response",
-        "sequence_number",
-        "server_label",
-        "status",
-        "type",
-    }
-)
+_EXACT = words("""
+    action actions arguments call_id content delta execution id input item item_id name namespace
+    operation output output_index part response sequence_number server_label status type
+""")
 _SPELLINGS = {spelling(key): key for key in _EXACT}
 
 # What stands under these keys is the request's own, or free data: not looked into for items.
-_FREE = frozenset(
-    {
-        "action",
-        "actions",
-        "arguments",
-        "input_schema",
-        "instructions",
-        "metadata",
-        "operation",
-        "prompt",
-        "results",
-        "text",
-        "tool_choice",
-        "tools",
-    }
-)
+_FREE = words("""
+    action actions arguments input_schema instructions metadata operation prompt results text
+    tool_choice tools
+""")
 _CALL_LIKE = CLIENT_RUNS | {"tool_use", "server_tool_use", "program"}
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from modegate.core.dialects.common.body import Body
 from modegate.core.dialects.common.tools import spelling
+from modegate.core.dialects.common.words import words
 from modegate.core.dialects.responses.request.tools import Tool, read_listed, read_tools
 from modegate.core.errors import BadRequest
 from modegate.core.identify.body import first_user_text
@@ -19,17 +20,9 @@ from modegate.core.wire.json_spans import Span, fields
 TOOL_KEYS = frozenset({"input", "tools", "tool_choice", "parallel_tool_calls"})
 """Top-level keys that decide what the model may call."""
 
-GATED_KEYS = TOOL_KEYS | {
-    "background",
-    "conversation",
-    "include",
-    "instructions",
-    "model",
-    "previous_response_id",
-    "prompt",
-    "store",
-    "stream",
-}
+GATED_KEYS = TOOL_KEYS | words("""
+    background conversation include instructions model previous_response_id prompt store stream
+""")
 
 MESSAGE = "message"
 REFERENCE = "item_reference"
@@ -45,28 +38,10 @@ CARRIES_TOOLS = frozenset({ADDITIONAL, LOADED, LISTED})
 _READ = ("type", "role", "tools")
 _LOOK_ALIKES = {spelling(key): key for key in _READ}
 # What items have; a key outside is compared with what is read here in every spelling.
-_KNOWN = frozenset(
-    {
-        "action",
-        "arguments",
-        "call_id",
-        "content",
-        "encrypted_content",
-        "id",
-        "input",
-        "name",
-        "namespace",
-        "output",
-        "phase",
-        "result",
-        "role",
-        "server_label",
-        "status",
-        "summary",
-        "tools",
-        "type",
-    }
-)
+_KNOWN = words("""
+    action arguments call_id content encrypted_content id input name namespace output phase result
+    role server_label status summary tools type
+""")
 
 _decode = msgspec.json.Decoder().decode
 
@@ -171,7 +146,9 @@ class ResponsesRequest(Body):
     def first_user_text(self) -> str:
         if self.string_input:
             return first_user_text(self.history)
-        return first_user_text(self.decode(item.span) for item in self.items)
+        return first_user_text(
+            self.decode(item.span) for item in self.items if item.kind == MESSAGE
+        )
 
     @cached_property
     def call_ids(self) -> frozenset[str]:
