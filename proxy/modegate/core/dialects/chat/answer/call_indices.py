@@ -14,7 +14,6 @@ class CallIndices:
     """
 
     def __init__(self) -> None:
-        """Begin with no calls."""
         self._calls: dict[Gathered, None] = {}
         self._given: dict[Gathered, int | None] = {}
         self._next = 0

@@ -15,7 +15,6 @@ class SentCalls:
     """What became of the calls in all choices."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._indices: dict[int, CallIndices] = {}
         """By choice: where the calls of this hop stand."""
         self._written: set[Gathered] = set()

@@ -44,7 +44,6 @@ class ChatStreamReader:
     ordered = False
 
     def __init__(self, *, strictly: bool) -> None:
-        """Begin a hop; `strictly` where every frame will be edited."""
         self._strictly = strictly
         self._routes: dict[int, _Routes] = {}
         self._spoke: set[int] = set()

@@ -47,6 +47,5 @@ def _texts(content: Any) -> list[str]:
 
 
 def system_text(request: ChatRequest) -> str:
-    """Return the leading system and developer messages."""
     spans = takewhile(lambda span: request.role(span) in TELL, request.messages)
     return "\n".join(content_text(request.decode(span).get("content")) for span in spans)

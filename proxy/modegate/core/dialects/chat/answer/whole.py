@@ -35,11 +35,6 @@ class ChatWhole:
     """One body, read; written again without what was not released."""
 
     def __init__(self, body: bytes) -> None:
-        """Read it.
-
-        Raises:
-            AnswerUnreadable: it cannot be read with no doubt left.
-        """
         self._body = body
         self._value = parsing.parse_answer(body, strictly=True)
         self._readable = without_lone_surrogates(body)

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from modegate.core.dialects.chat.answer import parsing
-from modegate.core.dialects.chat.api import API
 from modegate.core.dialects.chat.answer.frame import ChatFrame
 from modegate.core.dialects.chat.answer.sent_calls import SentCalls
+from modegate.core.dialects.chat.api import API
 from modegate.core.dialects.common.answer_json import member
 from modegate.core.errors import ModegateError, UpstreamFailed, error_json
 from modegate.core.step.answer.parts import Kind, Part
@@ -40,7 +40,6 @@ class ChatStreamWriter:
     """Writes the client's stream."""
 
     def __init__(self) -> None:
-        """Begin an answer."""
         self._head: dict[str, Any] = {}
         self._hop = 0
         self._spent: list[Mapping[str, Any]] = []

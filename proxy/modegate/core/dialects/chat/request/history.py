@@ -128,7 +128,6 @@ def partial_blob(choice: ChoiceRead, refused: Sequence[Refused]) -> bytes:
 
 
 def items(request: ChatRequest) -> list[Item]:
-    """Return the history's messages with their keys."""
     return [
         Item(_key(one), one.get("role") == "assistant", isinstance(one.get("content"), str | list))
         for one in request.history
@@ -136,7 +135,6 @@ def items(request: ChatRequest) -> list[Item]:
 
 
 def last_key(request: ChatRequest) -> str:
-    """Return the key of the last message; empty if there is none."""
     return _key(request.history[-1]) if request.history else ""
 
 
@@ -172,7 +170,6 @@ def text_key(role: str, text: str) -> str:
 
 
 def answer_key(text: str, released: Sequence[Gathered]) -> str:
-    """Return the key under which the client will send an answer back."""
     if released:
         first = released[0]
         return call_key("" if first.kind == "legacy" else first.id, first.name, first.arguments)

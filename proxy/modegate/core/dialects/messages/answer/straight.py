@@ -39,7 +39,6 @@ class MessagesStraightener(BaseStraightener[Event]):
     INDEX = "index"
 
     def __init__(self, limit: int, ids: Ids) -> None:
-        """Begin; at most `limit` bytes may wait."""
         super().__init__(limit, ids, loose_item.read_event)
         self._begun = False
         self._blocks: deque[LooseBlock] = deque()

@@ -37,7 +37,6 @@ class MessagesStreamReader:
     ordered = True
 
     def __init__(self, *, strictly: bool) -> None:
-        """Begin a hop; `strictly` for one of which the frames are edited, as something was sent before."""
         self._later = strictly
         self._named: bool | None = None
         """Whether frames say what they are in `event:` too: some clients read nothing without it."""

@@ -50,5 +50,4 @@ def _said(of: str, text: Any, place: Any) -> list[Spoken]:
 
 
 def system_text(request: MessagesRequest) -> str:
-    """Return the `system` of a request."""
     return content_text(request.value("system"))

@@ -28,11 +28,6 @@ class MessagesWhole:
     """One body, read; written again without what was not released."""
 
     def __init__(self, body: bytes) -> None:
-        """Read it.
-
-        Raises:
-            AnswerUnreadable: it cannot be read with no doubt left.
-        """
         self._body = body
         value = parsing.parse_message(body)
         self._readable = without_lone_surrogates(body)

@@ -35,7 +35,6 @@ class MessagesStreamWriter:
     """Writes the client's stream."""
 
     def __init__(self) -> None:
-        """Begin an answer."""
         self._later = False
         self._spent = 0
         self._next = 0

@@ -138,7 +138,6 @@ def blob(read: MessageRead, refused: Sequence[Refused], *, turn: bool) -> bytes:
 
 
 def items(request: MessagesRequest) -> list[Item]:
-    """Return the history's messages with their keys."""
     found: list[Item] = []
     key, holds = "", False
     for message in request.history:
@@ -151,7 +150,6 @@ def items(request: MessagesRequest) -> list[Item]:
 
 
 def last_key(request: MessagesRequest) -> str:
-    """Return the key of the last message; empty if there is none."""
     rest = (one for one in reversed(request.history) if one.get("role") != "system")
     return next(map(_key, rest), "")
 
@@ -205,7 +203,6 @@ def _as_agents_write(value: Any) -> Any:
 
 
 def answer_key(said: Sequence[MessageRead]) -> str:
-    """Return the key that the answer will have when the client sends back what these hops said."""
     released = said[-1].released()
     if released:
         return _released_key(released[0])
@@ -221,7 +218,7 @@ def _released_key(call: Gathered) -> str:
 
 
 def newest_is_user(request: MessagesRequest) -> bool:
-    """Return whether the history ends with a message of the user: words, beside results and reminders."""
+    """Return whether the history ends with words of the user: results and reminders are none."""
     for message in reversed(request.history):
         if message.get("role") == "system":
             continue

@@ -25,7 +25,6 @@ class Servers:
     """The servers of one request that stay."""
 
     def __init__(self, request: MessagesRequest, in_force: ModesInForce) -> None:
-        """Find them."""
         self._request = request
         self._in_force = in_force
         self.every = in_force.may_run(ANY)

@@ -22,7 +22,6 @@ class LooseItems:
     """All items of one hop."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self.all: list[LooseItem] = []
         self._open: list[LooseItem] = []
         """Those that have not ended, and some that have."""

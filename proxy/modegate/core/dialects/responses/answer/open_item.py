@@ -31,7 +31,6 @@ class OpenItem:
     """What the client has of one item."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self._item: dict[str, Any] = {}
         self._holds: dict[str, list[dict[str, Any]]] = {}
         self._part: dict[str, Any] | None = None

@@ -17,7 +17,6 @@ class SentItems:
     """Every item that went to the client, in all hops."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self.sent: list[bytes] = []
         """All of them, for the last snapshot."""
         self._kept = 0

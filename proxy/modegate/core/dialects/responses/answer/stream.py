@@ -38,7 +38,6 @@ class ResponsesStreamReader:
     ordered = True
 
     def __init__(self, *, strictly: bool) -> None:
-        """Begin a hop; `strictly` for a later one, of which a failure is not passed on."""
         self._later = strictly
         self._choice = ResponsesRead()
         self._items = StreamItems()

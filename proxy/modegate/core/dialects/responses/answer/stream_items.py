@@ -25,7 +25,6 @@ class StreamItems:
     """The items of one hop."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._by_index: dict[int, OutputItem] = {}
         self._names: dict[str, int] = {}
         """Every item id that was seen, and the index that it goes with."""

@@ -97,7 +97,6 @@ def _of_text(text: Any, *, place: Any = None, repeats: bool = False) -> list[Spo
 
 
 def system_text(request: ResponsesRequest) -> str:
-    """Return the instructions, and the leading system and developer messages."""
     instructions = request.value("instructions")
     spans = () if request.string_input else request.messages
     tell = takewhile(lambda span: request.role(span) in ("system", "developer"), spans)

@@ -26,11 +26,7 @@ class ResponsesWhole:
     """One body, read; written again without what was not released."""
 
     def __init__(self, body: bytes, *, history: bool = False) -> None:
-        """Read it; with `history`, messages of any role may be in it.
-
-        Raises:
-            AnswerUnreadable: it cannot be read with no doubt left.
-        """
+        """Read it; with `history`, messages of any role may be in it."""
         self._body = body
         self._history = history
         self._value = parsing.parse_event(body)

@@ -49,7 +49,6 @@ class ResponsesStreamWriter:
     """Writes the client's stream."""
 
     def __init__(self) -> None:
-        """Begin an answer."""
         self._head: dict[str, Any] = {}
         self._hop = 0
         """Hops before the one under way."""

@@ -163,7 +163,7 @@ def is_answer(item: dict[str, Any]) -> bool:
 
 
 def items(request: ResponsesRequest) -> list[Item]:
-    """Return the history's items with their keys; the first one of an answer stands for all of it."""
+    """Return the items with their keys; the first one of an answer stands for all of it."""
     found: list[Item] = []
     history = request.history
     for index, item in enumerate(history):
@@ -185,7 +185,6 @@ def run_end(history: Sequence[dict[str, Any]], begin: int) -> int:
 
 
 def last_key(request: ResponsesRequest) -> str:
-    """Return the key of the last item; empty if there is none."""
     history = request.history
     if not history:
         return ""
@@ -226,7 +225,6 @@ def _text_key(texts: Iterable[str]) -> str:
 
 
 def answer_key(said: Sequence[ResponsesRead]) -> str:
-    """Return the key under which the client will send an answer back."""
     texts: list[str] = []
     for out in (out for hop in said for out in hop.items if out.shown):
         call = out.call
@@ -248,6 +246,5 @@ def last_said(out: ResponsesRead | None, closing: str) -> ResponsesRead:
 
 
 def newest_is_user(request: ResponsesRequest) -> bool:
-    """Return whether the history ends with a message of the user."""
     history = request.history
     return bool(history) and kind_of(history[-1]) == "message" and history[-1].get("role") == "user"

@@ -66,7 +66,6 @@ class ResponsesRequest(Body):
     GATED = GATED_KEYS
 
     def read(self) -> None:
-        """Find the items and all that declares tools."""
         self.input = self._given("input")
         self.instructions = self._given("instructions")
         if self.instructions is not None and not self._is_string(self.instructions):
@@ -120,14 +119,12 @@ class ResponsesRequest(Body):
 
     @cached_property
     def declared(self) -> frozenset[str]:
-        """Every name under which the agent declares a tool, as a policy knows it."""
         return frozenset(
             _names((*self.tools, *(tool for one in self.items for tool in one.tools or ())))
         )
 
     @property
     def declares_tools(self) -> bool:
-        """Whether it declares any."""
         return bool(self.tools or self.additional)
 
     @cached_property
@@ -152,7 +149,6 @@ class ResponsesRequest(Body):
 
     @cached_property
     def call_ids(self) -> frozenset[str]:
-        """Ids of calls in the history."""
         return frozenset(
             str(item["call_id"]) for item in self.history if isinstance(item.get("call_id"), str)
         )

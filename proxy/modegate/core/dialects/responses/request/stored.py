@@ -26,7 +26,6 @@ def kept(request: ResponsesRequest) -> Kept | None:
 
 
 def goes_on_from(request: ResponsesRequest) -> str:
-    """Return the id of the response or the conversation that a request goes on from; empty for none."""
     previous = request.value("previous_response_id")
     return previous if isinstance(previous, str) else _conversation(request)
 
@@ -38,7 +37,6 @@ def _conversation(request: ResponsesRequest) -> str:
 
 
 def go_on(request: ResponsesRequest, mapped: AnswerMapped) -> bytes:
-    """Let a request go on from the last hop, with the results that are owed in front."""
     edits: list[Edit] = []
     if mapped.last != mapped.client:
         span = request.top["previous_response_id"]
