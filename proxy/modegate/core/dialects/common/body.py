@@ -7,9 +7,9 @@ stands there twice, or in another spelling.
 from __future__ import annotations
 
 from codecs import getincrementaldecoder
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
@@ -26,6 +26,8 @@ MAX_ITEMS = 100_000
 """Messages, items or definitions in one list; long sessions have some thousands."""
 
 _SLICE = 2**20
+
+T = TypeVar("T")
 
 
 class Body:
@@ -165,26 +167,12 @@ class Body:
         return Edit(at, at, quote(key) + b":" + value + (b"," if self.members else b""))
 
     def members_of(self, span: Span) -> list[Member]:
-        """Return the members of a message or another object.
-
-        Raises:
-            BadRequest: it is not an object.
-        """
-        try:
-            return members(self.readable, span)
-        except ValueError as error:
-            raise BadRequest(f"the request holds something unreadable: {error}") from error
+        """Return the members of an object; raises `BadRequest` where it is none."""
+        return _scanned(members, self.readable, span)
 
     def elements_of(self, span: Span) -> list[Span]:
-        """Return the elements of a list.
-
-        Raises:
-            BadRequest: it is not a list.
-        """
-        try:
-            return elements(self.readable, span)
-        except ValueError as error:
-            raise BadRequest(f"the request holds something unreadable: {error}") from error
+        """Return the elements of a list; raises `BadRequest` where it is none."""
+        return _scanned(elements, self.readable, span)
 
     def member_of(self, span: Span, key: str) -> Span | None:
         """Return the one member of this key.
@@ -207,6 +195,13 @@ class Body:
                 known = ""
             self._roles[span.start] = known
         return known
+
+
+def _scanned(scan: Callable[[bytes, Span], list[T]], text: bytes, span: Span) -> list[T]:
+    try:
+        return scan(text, span)
+    except ValueError as error:
+        raise BadRequest(f"the request holds something unreadable: {error}") from error
 
 
 @cache

@@ -32,7 +32,7 @@ BESIDE = words("""
 `extra_content`, litellm's `provider_specific_fields`), who called (Anthropic's `caller`)."""
 
 
-def second(
+def ambiguity(
     found: Mapping[str, Any],
     own: frozenset[str],
     *,

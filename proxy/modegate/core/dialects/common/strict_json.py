@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -153,6 +153,18 @@ def objects_in(value: dict[str, Any], key: str, most: int) -> list[dict[str, Any
     if len(found) > most:
         raise AnswerUnreadable(f"the upstream's {key!r} holds over {most} objects")
     return found
+
+
+def reason_in(holder: Mapping[str, Any], key: str) -> str | None:
+    """Return why an answer or a choice ended; None while it has not.
+
+    Raises:
+        AnswerUnreadable: it is not a string.
+    """
+    reason = holder.get(key)
+    if reason is not None and not isinstance(reason, str):
+        raise AnswerUnreadable(f"the upstream's {key!r} is not a string")
+    return reason or None
 
 
 def spells_calls(key: str) -> bool:

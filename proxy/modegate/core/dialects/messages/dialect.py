@@ -64,12 +64,12 @@ MESSAGES = erased(
         stream_reader=MessagesStreamReader,
         stream_writer=MessagesStreamWriter,
         read_whole=MessagesWhole,
-        spoken=visible_text.spoken,
+        spoken=visible_text.visible_texts,
         last_said=_last_said,
         may_go_on=lambda finish: finish not in _FINAL,
         straightener=MessagesStraightener,
         straight_whole=CallList("content", frozenset({CALL}), "id", "toolu_").straight,
-        mend=thinking_prefix.mend,
+        mend=thinking_prefix.drop_old_thinking,
         translation=TRANSLATION,
     )
 )

@@ -1,4 +1,4 @@
-"""What a choice of chat completions has said, with what its provider wants back beside text and calls.
+"""What a choice of chat completions has texts, with what its provider wants back beside text and calls.
 
 Providers put what a model thought into fields of their own, some in several at once. Some refuse each later
 request in which a call stands without it (DeepSeek, Kimi, Gemini's signatures), others make worse answers
@@ -35,7 +35,7 @@ _PART = 64
 """Bytes that a part costs beside what it says."""
 _SPOKEN = ("text", "summary", "thinking")
 _PIECE = frozenset({"thought"})
-"""What is said of one piece of an answer alone: that its text is a thought (Gemini)."""
+"""What is texts of one piece of an answer alone: that its text is a thought (Gemini)."""
 _SURE = 8
 """Characters: a longer text that comes again at the front of a piece is all so far (MiniMax)."""
 
@@ -55,20 +55,20 @@ class _Part:
         for key, value in piece.items():
             if key in _TEXTS and isinstance(value, str):
                 self.fields.setdefault(key, "")
-                grown += self._say(key, value)
+                grown += self._add_text(key, value)
             elif value is not None and not (value == "" and self.fields.get(key)):
                 grown += 0 if value == self.fields.get(key) else _size(value)
                 self.fields[key] = value
         return grown
 
-    def _say(self, key: str, text: str) -> int:
-        said, size = self.texts.setdefault(key, []), self.sizes.get(key, 0)
+    def _add_text(self, key: str, text: str) -> int:
+        texts, size = self.texts.setdefault(key, []), self.sizes.get(key, 0)
         if not text:
             return 0
-        if _SURE < size < len(text) and text.startswith("".join(said)):
+        if _SURE < size < len(text) and text.startswith("".join(texts)):
             self.texts[key], self.sizes[key] = [text], len(text)
             return len(text) - size
-        said.append(text)
+        texts.append(text)
         self.sizes[key] = size + len(text)
         return len(text)
 
@@ -83,12 +83,12 @@ class _Part:
 
     def whole(self) -> dict[str, Any]:
         """Return it as a whole answer has it."""
-        return self.fields | {key: "".join(said) for key, said in self.texts.items()}
+        return self.fields | {key: "".join(texts) for key, texts in self.texts.items()}
 
 
 @dataclass(slots=True)
 class ChatRead(ChoiceRead):
-    """What one choice of a hop has said so far."""
+    """What one choice of a hop has texts so far."""
 
     lists: dict[str, list[Any]] = field(default_factory=dict)
     """Of `LISTS`: parts, and what is none as it came."""
@@ -99,7 +99,7 @@ class ChatRead(ChoiceRead):
 
     @property
     def whole(self) -> bool:
-        """Whether all that was said is kept, so that it can be told to the model again."""
+        """Whether all that was texts is kept, so that it can be told to the model again."""
         return self.size <= MAX_TEXT and self.kept <= MAX_TEXT
 
     def note(self, key: str, value: Any) -> None:

@@ -210,18 +210,6 @@ def check_content(content: Any) -> None:
             raise AnswerUnreadable("the upstream sent a part of content that is not known here")
 
 
-def finish_of(choice: dict[str, Any]) -> str | None:
-    """Return why a choice ended; None while it has not.
-
-    Raises:
-        AnswerUnreadable: it is not a string.
-    """
-    finish = choice.get("finish_reason")
-    if finish is not None and not isinstance(finish, str):
-        raise AnswerUnreadable("the upstream's 'finish_reason' is not a string")
-    return finish or None
-
-
 def failed(value: dict[str, Any], choices: Iterable[tuple[int, dict[str, Any]]]) -> bool:
     """Return whether the upstream says that its answer failed: by `error`, or by why a choice ended."""
     return bool(value.get("error")) or any(

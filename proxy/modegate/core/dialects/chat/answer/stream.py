@@ -19,6 +19,7 @@ from modegate.core.dialects.chat.answer.calls import (
 from modegate.core.dialects.chat.answer.frame import ChatFrame
 from modegate.core.dialects.chat.answer.settle import settle
 from modegate.core.dialects.common.frames import one_part
+from modegate.core.dialects.common.strict_json import reason_in
 from modegate.core.errors import AnswerUnreadable, UpstreamFailed
 from modegate.core.step.answer.calls import Gathered, share
 from modegate.core.step.answer.parts import Kind, Part
@@ -93,7 +94,7 @@ class ChatStreamReader:
             raise AnswerUnreadable(f"the upstream sent over {parsing.MAX_CALLS} choices")
         body = parsing.body_of(choice)
         found = self._without_stub(index, call_deltas_of(body))
-        finish = parsing.finish_of(choice)
+        finish = reason_in(choice, "finish_reason")
         again = not isinstance(choice.get("delta"), dict) and bool(body) and index in self._spoke
         if again:
             frame.again.add(index)

@@ -12,7 +12,7 @@ from modegate.core.dialects.chat.answer.answer_items import ChatRead
 from modegate.core.dialects.chat.answer.calls import add_delta, add_texts, call_deltas_of
 from modegate.core.dialects.chat.answer.settle import drop_blanks
 from modegate.core.dialects.common.answer_json import member
-from modegate.core.dialects.common.strict_json import exactly
+from modegate.core.dialects.common.strict_json import exactly, reason_in
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.step.answer.calls import Gathered
 from modegate.core.wire.json_spans import (
@@ -70,7 +70,7 @@ class ChatWhole:
             read.calls += calls
             drop_blanks(read.calls)
         add_texts(read, body)
-        read.finish = parsing.finish_of(choice)
+        read.finish = reason_in(choice, "finish_reason")
         self._pieces.append((index, parsing.body_key(choice) if has else "", calls))
 
     def write(
@@ -151,11 +151,11 @@ class ChatWhole:
                 edits.append(Edit(value.start + 1, value.start + 1, quote(text)[1:-1]))
             elif self._body[value.start : value.end] == b"null":
                 edits.append(Edit(*value, quote(text)))
-        said = before.get("text", "")
+        earlier = before.get("text", "")
         if "content" in own:
-            edits += self._content_edits(own["content"], said, closing)
-        elif said or closing:
-            fresh.append(b'"content":' + quote(join_texts(said, closing)))
+            edits += self._content_edits(own["content"], earlier, closing)
+        elif earlier or closing:
+            fresh.append(b'"content":' + quote(join_texts(earlier, closing)))
         if fresh:
             comma = b"," if found else b""
             edits.append(Edit(span.start + 1, span.start + 1, b",".join(fresh) + comma))
@@ -181,7 +181,7 @@ class ChatWhole:
 
 
 def _texts(before: Sequence[ChatRead]) -> dict[str, str]:
-    """Return what earlier hops said by kind of text: reasoning runs on, texts are joined."""
+    """Return what earlier hops earlier by kind of text: reasoning runs on, texts are joined."""
     kinds = dict.fromkeys(kind for choice in before for kind in choice.texts if kind != "text")
     found = {kind: "".join(choice.text(kind) for choice in before) for kind in kinds}
     return found | {"text": join_texts(*(choice.text() for choice in before))}

@@ -175,8 +175,8 @@ class ChatStreamWriter:
             if index in frame.again and not any(part.calls for part in mine):
                 # SDKs read deltas alone, and mind one that is not there.
                 found = members(data, places[position])
-                said = next(m for m in found if m.key == "message")
-                edits.append(Edit(said.start, said.value.end, b'"delta":{}'))
+                snapshot = next(m for m in found if m.key == "message")
+                edits.append(Edit(snapshot.start, snapshot.value.end, b'"delta":{}'))
                 choice = {key: value for key, value in choice.items() if key != "message"}
             edits += self._choice_edits(data, places[position], choice, mine)
         return edits + without(places, gone)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from modegate.core.dialects.common.call_members import second
+from modegate.core.dialects.common.call_members import ambiguity
 from modegate.core.dialects.messages.answer import parsing
 from modegate.core.dialects.messages.answer.answer_items import (
     CALL,
@@ -77,11 +77,11 @@ def _call(start: dict[str, Any], read: MessageRead) -> Gathered:
             call.names.append(name)
         elif name is not None or key == "name":
             call.odd = f"its {key!r} is not a name"
-    call.odd = call.odd or second(start, _CALL)
+    call.odd = call.odd or ambiguity(start, _CALL)
     call.extra = {
         key: value
         for key, value in start.items()
-        if key not in _CALL_MEMBERS and not second({key: value}, _CALL)
+        if key not in _CALL_MEMBERS and not ambiguity({key: value}, _CALL)
     }
     return call
 
@@ -91,7 +91,7 @@ def _ran(start: dict[str, Any], name: str, read: MessageRead) -> Gathered:
     call.ran = True
     call.family = MCP if name.startswith("mcp_") else ""
     call.names.append(PARTS.get(name, name) or "unknown")
-    call.odd = second(start, _OWN, beside=None)
+    call.odd = ambiguity(start, _OWN, beside=None)
     return call
 
 

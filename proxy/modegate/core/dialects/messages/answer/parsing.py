@@ -181,18 +181,6 @@ def _check_key(key: str) -> None:
         raise AnswerUnreadable(f"the upstream sent calls under the unknown key {key[:80]!r}")
 
 
-def stop_reason(holder: Mapping[str, Any]) -> str | None:
-    """Return why an answer ended; None while it has not.
-
-    Raises:
-        AnswerUnreadable: it is not a string.
-    """
-    reason = holder.get("stop_reason")
-    if reason is not None and not isinstance(reason, str):
-        raise AnswerUnreadable("the upstream's 'stop_reason' is not a string")
-    return reason or None
-
-
 INPUT_TOKENS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 """Counts of the prompt: the last hop's are the client's."""
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from modegate.core.dialects.common.call_members import is_index, second
+from modegate.core.dialects.common.call_members import ambiguity, is_index
 from modegate.core.dialects.common.frames import note_doubt, one_part
-from modegate.core.dialects.common.strict_json import exactly
+from modegate.core.dialects.common.strict_json import exactly, reason_in
 from modegate.core.dialects.messages.answer import parsing
 from modegate.core.dialects.messages.answer.answer_items import (
     CALL,
@@ -120,8 +120,8 @@ class MessagesStreamReader:
     def _spend(self, usage: Any) -> dict[str, Any]:
         if isinstance(usage, dict):
             # Not whatever is told under ever new keys, which a stream without an end could fill memory with.
-            said = {key: usage[key] for key in parsing.TOKENS if type(usage.get(key)) is int}
-            self.usage = {**(self.usage or {}), **said}
+            counts = {key: usage[key] for key in parsing.TOKENS if type(usage.get(key)) is int}
+            self.usage = {**(self.usage or {}), **counts}
         return dict(self.usage or {})
 
     def _block(self, frame: MessagesFrame, value: dict[str, Any]) -> list[Part]:
@@ -179,7 +179,7 @@ class MessagesStreamReader:
         elif block.call.ran and kind != _CALL_DELTA:
             pass  # of what the provider ran; it goes with it, or not at all
         elif kind == _CALL_DELTA and isinstance(delta.get("partial_json"), str):
-            block.call.odd = block.call.odd or second(delta, _PIECE)
+            block.call.odd = block.call.odd or ambiguity(delta, _PIECE)
             add_input(block, exactly(frame.data, value)["delta"]["partial_json"])
         else:
             block.call.odd = f"it has a piece of type {kind[:80]!r}"
@@ -222,7 +222,7 @@ class MessagesStreamReader:
         if not isinstance(delta, dict):
             raise AnswerUnreadable("the upstream's 'delta' is not an object")
         frame.usage = self._spend(value.get("usage"))
-        frame.reason = parsing.stop_reason(delta)
+        frame.reason = reason_in(delta, "stop_reason")
         if frame.reason is None:
             return one_part(frame, Kind.TAIL)
         if read.finish not in (None, frame.reason):

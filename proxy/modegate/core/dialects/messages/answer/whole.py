@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from modegate.core.dialects.common.answer_json import member
+from modegate.core.dialects.common.strict_json import reason_in
 from modegate.core.dialects.messages.answer import parsing
 from modegate.core.dialects.messages.answer.answer_items import TEXT, MessageRead
 from modegate.core.dialects.messages.answer.calls import begin_block
@@ -39,7 +40,7 @@ class MessagesWhole:
         self._top = members(self._readable)
         self._places: list[Span] = []
         if isinstance(value.get("content"), list):
-            self._read = self.choices[0] = MessageRead(finish=parsing.stop_reason(value))
+            self._read = self.choices[0] = MessageRead(finish=reason_in(value, "stop_reason"))
             self._places = elements(self._readable, member(self._top, "content"))
             for place, start in zip(self._places, parsing.blocks_of(value), strict=True):
                 self._block(place, start)

@@ -189,8 +189,8 @@ def _call_key(call_id: str, name: str, arguments: str) -> str:
 
 
 def _said_key(text: str, marks: Sequence[str]) -> str:
-    said = "".join(text.split())
-    return f"assistant:{digest(said)}" if said else f"marks:{digest(' '.join(marks))}"
+    words = "".join(text.split())
+    return f"assistant:{digest(words)}" if words else f"marks:{digest(' '.join(marks))}"
 
 
 def _as_agents_write(value: Any) -> Any:
@@ -202,11 +202,11 @@ def _as_agents_write(value: Any) -> Any:
     return [_as_agents_write(inner) for inner in value] if isinstance(value, list) else value
 
 
-def answer_key(said: Sequence[MessageRead]) -> str:
-    released = said[-1].released()
+def answer_key(hops: Sequence[MessageRead]) -> str:
+    released = hops[-1].released()
     if released:
         return _released_key(released[0])
-    blocks = [block for read in said for block in read.shown()]
+    blocks = [block for read in hops for block in read.shown()]
     text = "".join(block.text for block in blocks if block.kind == TEXT)
     marks = [one.hash for block in blocks if block.kind != TEXT and (one := block.segment())]
     return _said_key(text, marks)

@@ -74,10 +74,10 @@ def _in_result(request: MessagesRequest, span: Span, text: str) -> Edit | None:
     block = request.decode(last[0]) if last else None
     if not isinstance(block, dict) or block.get("type") != RESULT:
         return None
-    said = block.get("content")
-    known = isinstance(said, str) or (
-        isinstance(said, list)
-        and {one.get("type") for one in said if isinstance(one, dict)} <= {TEXT, "image"}
+    inner = block.get("content")
+    known = isinstance(inner, str) or (
+        isinstance(inner, list)
+        and {one.get("type") for one in inner if isinstance(one, dict)} <= {TEXT, "image"}
     )
     return grow(request, last[0], text) if known else None
 

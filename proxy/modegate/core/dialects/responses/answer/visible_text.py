@@ -18,7 +18,7 @@ _PART = "response.content_part."
 _KINDS = frozenset({"output_text", "text"})
 
 
-def spoken(data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]]:
+def visible_texts(data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]]:
     """Return the text of an event or of a whole answer, and whether the answer ends."""
     value = parsing.parse_event(data)
     if not streamed:

@@ -117,8 +117,8 @@ def _result(one: Refused, name: str) -> dict[str, Any]:
         return {"type": f"{kind}_output", "id": name, "output": one.answer}
     if kind == "shell_call":
         outcome = {"type": "exit", "exit_code": 1}
-        said = {"stdout": "", "stderr": one.answer, "outcome": outcome}
-        return {"type": f"{kind}_output", "call_id": name, "output": [said]}
+        chunk = {"stdout": "", "stderr": one.answer, "outcome": outcome}
+        return {"type": f"{kind}_output", "call_id": name, "output": [chunk]}
     if kind == "apply_patch_call":
         failed = {"status": "failed", "output": one.answer}
         return {"type": f"{kind}_output", "call_id": name, **failed}
@@ -224,9 +224,9 @@ def _text_key(texts: Iterable[str]) -> str:
     return "text:" + digest("\n".join(words for text in texts if (words := plain(text))))
 
 
-def answer_key(said: Sequence[ResponsesRead]) -> str:
+def answer_key(hops: Sequence[ResponsesRead]) -> str:
     texts: list[str] = []
-    for out in (out for hop in said for out in hop.items if out.shown):
+    for out in (out for hop in hops for out in hop.items if out.shown):
         call = out.call
         if out.type == "message":
             texts.append(out.text)
