@@ -1,4 +1,4 @@
-"""What a choice of chat completions has texts, with what its provider wants back beside text and calls.
+"""What a choice of chat completions has said, with what its provider wants back beside text and calls.
 
 Providers put what a model thought into fields of their own, some in several at once. Some refuse each later
 request in which a call stands without it (DeepSeek, Kimi, Gemini's signatures), others make worse answers
@@ -35,7 +35,7 @@ _PART = 64
 """Bytes that a part costs beside what it says."""
 _SPOKEN = ("text", "summary", "thinking")
 _PIECE = frozenset({"thought"})
-"""What is texts of one piece of an answer alone: that its text is a thought (Gemini)."""
+"""What is said of one piece of an answer alone: that its text is a thought (Gemini)."""
 _SURE = 8
 """Characters: a longer text that comes again at the front of a piece is all so far (MiniMax)."""
 
@@ -88,7 +88,7 @@ class _Part:
 
 @dataclass(slots=True)
 class ChatRead(ChoiceRead):
-    """What one choice of a hop has texts so far."""
+    """What one choice of a hop has said so far."""
 
     lists: dict[str, list[Any]] = field(default_factory=dict)
     """Of `LISTS`: parts, and what is none as it came."""
@@ -99,7 +99,7 @@ class ChatRead(ChoiceRead):
 
     @property
     def whole(self) -> bool:
-        """Whether all that was texts is kept, so that it can be told to the model again."""
+        """Whether all that was said is kept, so that it can be told to the model again."""
         return self.size <= MAX_TEXT and self.kept <= MAX_TEXT
 
     def note(self, key: str, value: Any) -> None:

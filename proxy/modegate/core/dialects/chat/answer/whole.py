@@ -181,7 +181,7 @@ class ChatWhole:
 
 
 def _texts(before: Sequence[ChatRead]) -> dict[str, str]:
-    """Return what earlier hops earlier by kind of text: reasoning runs on, texts are joined."""
+    """Return what earlier hops said by kind of text: reasoning runs on, texts are joined."""
     kinds = dict.fromkeys(kind for choice in before for kind in choice.texts if kind != "text")
     found = {kind: "".join(choice.text(kind) for choice in before) for kind in kinds}
     return found | {"text": join_texts(*(choice.text() for choice in before))}
