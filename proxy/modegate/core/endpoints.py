@@ -84,6 +84,7 @@ class Api:
     home: str
     """The base URL of who offers it, for requests that no route fits."""
     operations: tuple[Operation, ...]
+    """The first asks for an answer: it is what agents are pointed at, and what can be translated."""
     paths: re.Pattern[bytes] | None = None
     """How further paths begin that belong to it."""
     header: bytes = b""

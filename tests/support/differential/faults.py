@@ -44,7 +44,7 @@ def _first_name(self: calls.Gathered, _declared: frozenset[str]) -> list[ToolCal
     return [ToolCall(self.name, parse_arguments(self.arguments or "{}"))]
 
 
-class _OneIndex(call_indices.Places):
+class _OneIndex(call_indices.CallIndices):
     """Gives every call that moves the same index."""
 
     def new(self, call: calls.Gathered) -> int | None:
@@ -136,7 +136,7 @@ FAULTS: dict[str, Fault] = {
         "chat-streamed",
         12,
         lambda: _patched(
-            patch("modegate.core.dialects.chat.answer.write.Places", _OneIndex),
+            patch("modegate.core.dialects.chat.answer.sent_calls.CallIndices", _OneIndex),
         ),
     ),
     "pieces of which clients make different calls leave no doubt": Fault(

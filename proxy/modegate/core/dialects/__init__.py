@@ -1,1 +1,1 @@
-"""The APIs that agents speak, each behind the protocol of `base`: nothing else asks which it is."""
+"""The APIs that agents speak, one package each; only `registered` knows which there are."""

@@ -67,7 +67,7 @@ def _read_spans(body: RequestBody, names: frozenset[str], history: History) -> B
     items = _decode_history(top.get(history.key, b"[]"))
     if isinstance(items, str):
         return BodyFields(fields, _words(items))
-    return BodyFields(fields, _first_user_text((_decode(raw) for raw in items), history))
+    return BodyFields(fields, first_user_text((_decode(raw) for raw in items), history.content))
 
 
 def _read_whole(body: RequestBody, names: frozenset[str], history: History) -> BodyFields:
@@ -79,13 +79,15 @@ def _read_whole(body: RequestBody, names: frozenset[str], history: History) -> B
     items = top.get(history.key)
     if isinstance(items, str):
         return BodyFields(fields, _words(items))
-    return BodyFields(fields, _first_user_text(items if isinstance(items, list) else [], history))
+    found = first_user_text(items if isinstance(items, list) else [], history.content)
+    return BodyFields(fields, found)
 
 
-def _first_user_text(items: Iterable[Any], history: History) -> str:
+def first_user_text(items: Iterable[Any], content: str = "content") -> str:
+    """Return the words of a user's first message, which stand under this key of it."""
     for item in items:
         if isinstance(item, dict) and item.get("role") == "user":
-            return _words(item.get(history.content))
+            return _words(item.get(content))
     return ""
 
 

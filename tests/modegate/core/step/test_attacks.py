@@ -13,7 +13,7 @@ import pytest
 
 from modegate.core.dialects.messages.answer.parsing import TOKENS
 from modegate.core.dialects.messages.answer.stream import MessagesStreamReader
-from modegate.core.dialects.responses.answer.open_item import MAX_KEPT, Unended
+from modegate.core.dialects.responses.answer.open_item import MAX_KEPT, OpenItem
 from modegate.core.step.answer.calls import MAX_GLUED, MAX_ID, MAX_NAME
 from modegate.core.wire.content_encoding import MAX_DECODED
 from modegate.core.wire.headers import as_utf8
@@ -194,7 +194,7 @@ def test_usage_under_ever_new_keys_is_not_kept() -> None:
 
 
 def test_parts_of_an_item_without_an_end_are_not_kept() -> None:
-    unended = Unended()
+    unended = OpenItem()
     unended.note("response.output_item.added", {"item": {"type": "message", "content": []}})
     part = {"type": "output_text", "text": "x" * 100_000}
     for _ in range(30):

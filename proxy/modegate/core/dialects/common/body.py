@@ -7,15 +7,15 @@ stands there twice, or in another spelling.
 from __future__ import annotations
 
 from codecs import getincrementaldecoder
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
 from modegate.core.dialects.common.tools import Declared, read_declared, spelling
 from modegate.core.errors import BadRequest
-from modegate.core.wire.json_spans import Member, Span, elements, members
+from modegate.core.wire.json_spans import Edit, Member, Span, elements, members, quote
 from modegate.core.wire.request_body import RequestBody
 from modegate.core.wire.weight import TOO_DENSE
 
@@ -26,6 +26,8 @@ MAX_ITEMS = 100_000
 """Messages, items or definitions in one list; long sessions have some thousands."""
 
 _SLICE = 2**20
+
+T = TypeVar("T")
 
 
 class Body:
@@ -157,27 +159,20 @@ class Body:
         span = self.top.get(key)
         return None if span is None else self.decode(span)
 
-    def members_of(self, span: Span) -> list[Member]:
-        """Return the members of a message or another object.
+    def set_member(self, key: str, value: bytes) -> Edit:
+        """Return the edit that gives a top-level member a value, be it there or not."""
+        if (span := self.top.get(key)) is not None:
+            return Edit(*span, value)
+        at = self.members[0].start if self.members else self.body.index(b"{") + 1
+        return Edit(at, at, quote(key) + b":" + value + (b"," if self.members else b""))
 
-        Raises:
-            BadRequest: it is not an object.
-        """
-        try:
-            return members(self.readable, span)
-        except ValueError as error:
-            raise BadRequest(f"the request holds something unreadable: {error}") from error
+    def members_of(self, span: Span) -> list[Member]:
+        """Return the members of an object; raises `BadRequest` where it is none."""
+        return _scanned(members, self.readable, span)
 
     def elements_of(self, span: Span) -> list[Span]:
-        """Return the elements of a list.
-
-        Raises:
-            BadRequest: it is not a list.
-        """
-        try:
-            return elements(self.readable, span)
-        except ValueError as error:
-            raise BadRequest(f"the request holds something unreadable: {error}") from error
+        """Return the elements of a list; raises `BadRequest` where it is none."""
+        return _scanned(elements, self.readable, span)
 
     def member_of(self, span: Span, key: str) -> Span | None:
         """Return the one member of this key.
@@ -200,6 +195,13 @@ class Body:
                 known = ""
             self._roles[span.start] = known
         return known
+
+
+def _scanned(scan: Callable[[bytes, Span], list[T]], text: bytes, span: Span) -> list[T]:
+    try:
+        return scan(text, span)
+    except ValueError as error:
+        raise BadRequest(f"the request holds something unreadable: {error}") from error
 
 
 @cache

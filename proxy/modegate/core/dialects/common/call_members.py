@@ -11,66 +11,29 @@ from functools import cache
 from typing import Any, TypeGuard
 
 from modegate.core.dialects.common.tools import spelling
+from modegate.core.dialects.common.words import spelled, words
 from modegate.core.step.reasons import Reason
 from modegate.core.wire.arguments import INHERITED
 
 MAX_INDEX = 2**31 - 1
 """A list has no more places, and every language holds such a number whole."""
 
-SOURCES = frozenset(
-    map(
-        spelling,
-        (
-            "action",
-            "actions",
-            "arguments",
-            "args",
-            "code",
-            "command",
-            "commands",
-            "custom",
-            "delta",
-            "function",
-            "function_args",
-            "function_arguments",
-            "function_call",
-            "function_name",
-            "input",
-            "input_json",
-            "kwargs",
-            "name",
-            "operation",
-            "parameters",
-            "params",
-            "partial_json",
-            "tool",
-            "tool_args",
-            "tool_arguments",
-            "tool_call",
-            "tool_input",
-            "tool_name",
-            "tool_use",
-        ),
-    )
-)
+SOURCES = spelled("""
+    action actions arguments args code command commands custom delta function function_args
+    function_arguments function_call function_name input input_json kwargs name operation parameters
+    params partial_json tool tool_args tool_arguments tool_call tool_input tool_name tool_use
+""")
 """Under which some API or some client looks for a name or for arguments, in the most lenient spelling."""
 
-BESIDE = frozenset(
-    {
-        "cache_control",
-        "caller",
-        "extra_content",
-        "internal_chat_message_metadata_passthrough",
-        "metadata",
-        "provider_specific_fields",
-        "thought_signature",
-    }
-)
+BESIDE = words("""
+    cache_control caller extra_content internal_chat_message_metadata_passthrough metadata
+    provider_specific_fields thought_signature
+""")
 """Members that are objects and that providers are known to send beside a call: signatures (Gemini's
 `extra_content`, litellm's `provider_specific_fields`), who called (Anthropic's `caller`)."""
 
 
-def second(
+def ambiguity(
     found: Mapping[str, Any],
     own: frozenset[str],
     *,

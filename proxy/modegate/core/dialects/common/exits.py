@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
+from functools import reduce
 from typing import Any
 
+from modegate.core.dialects.common.body import Body
 from modegate.core.dialects.common.tools import Declared
 from modegate.core.policy.model import Exit
 from modegate.core.step import exit_tool
@@ -24,20 +26,21 @@ def is_native(tool: Declared) -> bool:
 
 
 def bridged(
-    tools: Iterable[Declared], leave: Exit | None, schema: Callable[[Declared], Any]
+    request: Body, tools: Iterable[Declared], leave: Exit | None, *path: str
 ) -> Declared | None:
     """Return the agent's own exit tool if it stays: where its schema requires a plan as a string.
 
     Most native ones carry no plan that a person could read. What is kept is asked about in the same way
-    and, once approved, released to the agent. `schema` gives a definition's JSON schema of its arguments.
+    and, once approved, released to the agent. `path` leads to the JSON schema in a definition.
     """
     if leave is None or not leave.native:
         return None
     found = (tool for tool in tools if is_native(tool) and len(tool.names) == 1)
-    return next((tool for tool in found if _requires_plan(schema(tool))), None)
+    return next((one for one in found if _requires_plan(request.decode(one.span), path)), None)
 
 
-def _requires_plan(schema: Any) -> bool:
+def _requires_plan(definition: Any, path: Sequence[str]) -> bool:
+    schema = reduce(inner, path, definition)
     required = inner(schema, "required")
     plan = inner(inner(schema, "properties"), "plan")
     return isinstance(required, list) and "plan" in required and inner(plan, "type") == "string"

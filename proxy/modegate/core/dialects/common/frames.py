@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from modegate.core.step.answer.parts import Part
+from modegate.core.step.answer.calls import Gathered
+from modegate.core.step.answer.parts import Kind, Part
 from modegate.core.step.answer.straightener import Straight
 from modegate.core.wire.json_spans import Edit, apply, members
 from modegate.core.wire.sse import Frame, write_event
@@ -39,6 +40,11 @@ class OwnFrames:
         number = {"sequence_number": 0} if self._numbered else {}
         data = msgspec.json.encode({"type": value["type"], **number, **value})
         return framed(data, b"" if self.named is False else str(value["type"]).encode(), doubt)
+
+
+def one_part(frame: Any, kind: Kind, *calls: Gathered) -> list[Part]:
+    """Return a dialect's frame as one part."""
+    return [Part(frame, kind, calls=calls, size=len(frame.raw))]
 
 
 def note_doubt(frame: Frame, parts: Sequence[Part]) -> None:

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from modegate.core.dialects.common.body import Body
 from modegate.core.dialects.common.tools import spelling
+from modegate.core.dialects.common.words import words
 from modegate.core.errors import BadRequest
 from modegate.core.ids import ToolName
 from modegate.core.policy.globs import glob_matches
@@ -102,19 +103,10 @@ MODELS_RUN = (
 )
 """Glob on the model's name in lower case, to tool name; refused, as another name asks another model."""
 
-CARRIED = frozenset(
-    {
-        "messages",
-        "tools",
-        "tool_choice",
-        "functions",
-        "function_call",
-        "parallel_tool_calls",
-        "custom_tools",
-        "tool_config",
-        "function_declarations",
-    }
-)
+CARRIED = words("""
+    messages tools tool_choice functions function_call parallel_tool_calls custom_tools tool_config
+    function_declarations
+""")
 """What no carrier may hold, beside the keys that decide about tools in the dialect itself."""
 
 ELSEWHERE = frozenset(

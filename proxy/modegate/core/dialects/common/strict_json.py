@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
+from modegate.core.dialects.common.words import spelled
 from modegate.core.errors import AnswerUnreadable
+from modegate.core.wire.arguments import spelling
 from modegate.core.wire.surrogates import without_lone_surrogates
 from modegate.core.wire.weight import ANSWER_VALUES, holds, is_dense
 
@@ -31,6 +33,12 @@ MAX_DIGITS = 4_000
 
 _MINUS_ZERO = re.compile(rb"[\s:,\[]-0[\s,\]}]")
 """What may be one: some programs read it as a whole number, some as a fraction, some not at all."""
+
+CALL_TYPES = spelled("""
+    apply_patch_call computer_call custom_tool_call function_call local_shell_call mcp_call
+    mcp_tool_use server_tool_use shell_call tool_call tool_use
+""")
+"""Types of items that clients of one API or another would run, in the most lenient spelling."""
 
 _CALL_LIKE = frozenset({"toolcalls", "toolcall", "functioncall", "functioncalls"})
 _decode = msgspec.json.Decoder().decode
@@ -147,6 +155,18 @@ def objects_in(value: dict[str, Any], key: str, most: int) -> list[dict[str, Any
     return found
 
 
+def reason_in(holder: Mapping[str, Any], key: str) -> str | None:
+    """Return why an answer or a choice ended; None while it has not.
+
+    Raises:
+        AnswerUnreadable: it is not a string.
+    """
+    reason = holder.get(key)
+    if reason is not None and not isinstance(reason, str):
+        raise AnswerUnreadable(f"the upstream's {key!r} is not a string")
+    return reason or None
+
+
 def spells_calls(key: str) -> bool:
     """Return whether a key looks like one under which some API holds calls."""
-    return key.casefold().replace("_", "").replace("-", "") in _CALL_LIKE
+    return spelling(key) in _CALL_LIKE

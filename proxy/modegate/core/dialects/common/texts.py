@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 
 from modegate.core.dialects.common.body import Body
-from modegate.core.wire.json_spans import Edit, Span, quote
+from modegate.core.identify.body import first_user_text
+from modegate.core.identify.reminders import plain_parts
+from modegate.core.wire.json_spans import Edit, Span, apply, quote
 
 
 def content_text(content: Any) -> str:
@@ -19,6 +21,12 @@ def content_text(content: Any) -> str:
         return ""
     texts = [part.get("text") for part in content if isinstance(part, dict)]
     return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def plain_content(content: Any) -> str:
+    """Return the words of a message's content, without an agent's reminders."""
+    parts = content if isinstance(content, list) else [content]
+    return plain_parts(content_text([part]) or content_text(part) for part in parts)
 
 
 def grow(
@@ -51,11 +59,12 @@ class Conversation(Body):
 
     @cached_property
     def first_user_text(self) -> str:
-        """The first user message's text."""
-        for span in self.messages:
-            if self.role(span) == "user":
-                return content_text(self.decode(span).get("content"))
-        return ""
+        return first_user_text(map(self.decode, self.messages))
+
+    def append(self, messages: bytes) -> bytes:
+        """Return the body with messages, with commas between, at the end of its history."""
+        at = self.messages[-1].end if self.messages else self.top["messages"].start + 1
+        return apply(self.body, [Edit(at, at, (b"," if self.messages else b"") + messages)])
 
     @cached_property
     def history(self) -> list[dict[str, Any]]:

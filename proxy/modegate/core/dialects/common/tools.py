@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from modegate.core.dialects.common.words import words
 from modegate.core.ids import ToolName
 from modegate.core.wire.arguments import spelling as spelling
 from modegate.core.wire.json_spans import Span, members
@@ -17,33 +18,11 @@ OWN_TYPES = frozenset({"function", "custom"})
 # What may stand in a definition and declares nothing. A member that is not here could be a tool of its
 # own (`{"function": {...}, "googleSearch": {}}`), so its key counts as a name, unless it is a number or
 # a text whose key tells of no tool: agents and gateways add fields (`version`, MCP's `_meta`).
-PLAIN_FIELDS = frozenset(
-    {
-        "allowedcallers",
-        "annotations",
-        "cachecontrol",
-        "custom",
-        "deferloading",
-        "description",
-        "displayname",
-        "eagerinputstreaming",
-        "format",
-        "function",
-        "id",
-        "index",
-        "inputexamples",
-        "inputschema",
-        "meta",
-        "metadata",
-        "name",
-        "outputschema",
-        "parameters",
-        "strict",
-        "title",
-        "type",
-        "version",
-    }
-)
+PLAIN_FIELDS = words("""
+    allowedcallers annotations cachecontrol custom deferloading description displayname
+    eagerinputstreaming format function id index inputexamples inputschema meta metadata name
+    outputschema parameters strict title type version
+""")
 
 _TELLS_OF_TOOLS = (
     *("agent", "browser", "code", "computer", "connector", "container", "function", "ground"),

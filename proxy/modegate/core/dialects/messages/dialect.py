@@ -8,8 +8,9 @@ from functools import partial
 from modegate.core.dialects.common.call_list import CallList
 from modegate.core.dialects.common.texts import begins_compacted
 from modegate.core.dialects.common.waiting_lines import without_asides
+from modegate.core.dialects.common.words import words
 from modegate.core.dialects.messages.answer import visible_text
-from modegate.core.dialects.messages.answer.blocks import CALL, TEXT, Block, MessageRead
+from modegate.core.dialects.messages.answer.answer_items import CALL, TEXT, Block, MessageRead
 from modegate.core.dialects.messages.answer.straight import MessagesStraightener
 from modegate.core.dialects.messages.answer.stream import MessagesStreamReader
 from modegate.core.dialects.messages.answer.whole import MessagesWhole
@@ -23,17 +24,9 @@ from modegate.core.step.dialect import Dialect, Found, Notices, erased
 from modegate.core.step.request.request_form import Manner
 
 # Stop reasons after which the model has nothing more to say or may say nothing more.
-_FINAL = frozenset(
-    {
-        "compaction",
-        "content_filter",
-        "length",
-        "max_tokens",
-        "model_context_window_exceeded",
-        "pause_turn",
-        "refusal",
-    }
-)
+_FINAL = words("""
+    compaction content_filter length max_tokens model_context_window_exceeded pause_turn refusal
+""")
 
 
 def _extend(
@@ -71,12 +64,12 @@ MESSAGES = erased(
         stream_reader=MessagesStreamReader,
         stream_writer=MessagesStreamWriter,
         read_whole=MessagesWhole,
-        spoken=visible_text.spoken,
+        spoken=visible_text.visible_texts,
         last_said=_last_said,
         may_go_on=lambda finish: finish not in _FINAL,
         straightener=MessagesStraightener,
         straight_whole=CallList("content", frozenset({CALL}), "id", "toolu_").straight,
-        mend=thinking_prefix.mend,
+        mend=thinking_prefix.drop_old_thinking,
         translation=TRANSLATION,
     )
 )

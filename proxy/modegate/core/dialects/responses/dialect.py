@@ -11,8 +11,8 @@ from modegate.core.dialects.common.texts import begins_compacted
 from modegate.core.dialects.common.waiting_lines import without_asides
 from modegate.core.dialects.responses.answer import visible_text
 from modegate.core.dialects.responses.answer.answer_items import ResponsesRead
+from modegate.core.dialects.responses.answer.calls import CALLS
 from modegate.core.dialects.responses.answer.fetched import FetchedItems, FetchedResponse
-from modegate.core.dialects.responses.answer.items import CALLS
 from modegate.core.dialects.responses.answer.straight import ResponsesStraightener
 from modegate.core.dialects.responses.answer.stream import ResponsesStreamReader
 from modegate.core.dialects.responses.answer.whole import ResponsesWhole
@@ -73,7 +73,7 @@ _RESPONSES = Dialect(
     stream_reader=ResponsesStreamReader,
     stream_writer=ResponsesStreamWriter,
     read_whole=ResponsesWhole,
-    spoken=visible_text.spoken,
+    spoken=visible_text.visible_texts,
     last_said=history.last_said,
     may_go_on=lambda finish: finish in (None, "completed"),
     straightener=ResponsesStraightener,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 from modegate.core.errors import BadRequest
 from modegate.core.ids import StepId, ToolName
@@ -16,7 +16,7 @@ from modegate.core.step import stored_answers
 from modegate.core.step.answer.parts import ChoiceRead, Refused
 from modegate.core.step.answer.rulings import Offer
 from modegate.core.step.answer.straightener import Ids
-from modegate.core.step.dialect import AnyDialect, Kept
+from modegate.core.step.dialect import AnyDialect, Kept, Request
 from modegate.core.step.effects import Append, CallUpstream, Effect, Headers
 from modegate.core.step.request import notices
 from modegate.core.step.request.assemble import assemble
@@ -57,8 +57,8 @@ class HopRequests:
         """Take a request that was not yet looked at."""
         self._dialect = dialect
         self._step = step
-        self._request: Any = None
-        self._base: Any = None
+        self._request: Request | None = None
+        self._base: Request | None = None
         self.form = Form()
         """In which form the next request goes out."""
         self._turns: list[tuple[ChoiceRead, Sequence[Refused]]] = []
@@ -106,6 +106,15 @@ class HopRequests:
             self._extend(choice, refused)
 
     @property
+    def _asked(self) -> Request:
+        return _read(self._request)
+
+    @property
+    def _next(self) -> Request:
+        """What the next hop shows of, or goes on from."""
+        return _read(self._base)
+
+    @property
     def later(self) -> bool:
         """Whether the model has said something in this step that is not all of its answer."""
         return bool(self._turns)
@@ -128,7 +137,7 @@ class HopRequests:
     @property
     def model(self) -> str:
         """The model that is asked; empty where none is named."""
-        return model_of(self._request)
+        return model_of(self._asked)
 
     @property
     def streams(self) -> bool:
@@ -149,13 +158,13 @@ class HopRequests:
     @property
     def kept(self) -> Kept | None:
         """Where the provider keeps the answer."""
-        return stored_answers.where_kept(self._dialect, self._request)
+        request = self._request
+        return None if request is None else stored_answers.where_kept(self._dialect, request)
 
     @property
     def call_ids(self) -> frozenset[str]:
         """Ids of calls in the history."""
-        ids: frozenset[str] = self._base.call_ids
-        return ids
+        return frozenset() if self._base is None else self._base.call_ids
 
     def ids(self, hop: int) -> Ids:
         """Return ids of our own for calls of a hop's answer; a provider that keeps it goes by its own."""
@@ -169,13 +178,12 @@ class HopRequests:
     @property
     def declared(self) -> frozenset[str]:
         """Every name under which the agent declares a tool."""
-        names: frozenset[str] = frozenset() if self._request is None else self._request.declared
-        return names
+        return frozenset() if self._request is None else self._request.declared
 
     @property
     def declares_tools(self) -> bool:
         """Whether the agent offers its model any tool."""
-        return bool(self._request.declares_tools)
+        return self._asked.declares_tools
 
     @property
     def readable(self) -> bool:
@@ -184,7 +192,7 @@ class HopRequests:
 
     def unfiltered(self, before: ModesInForce, now: ModesInForce) -> Offer:
         """Return what the model was shown of a request that went out as it came, and may use of it now."""
-        declared: frozenset[str] = self._request.declared
+        declared = self._asked.declared
         tools = (ToolName(name) for name in sorted(declared))
         kept = tuple(name for name in tools if now.may_offer(name))
         return Offer(before, kept, declared, texts=self._texts(now))
@@ -202,12 +210,12 @@ class HopRequests:
         """Send a hop as it came, but for what is put back, and read the answer."""
         call = self._untouched()
         call = replace(call, headers=headers.replace(call.headers, *IDENTITY))
-        return Offer(in_force, (), self._request.declared), [*self._put_back.told(), call]
+        return Offer(in_force, (), self._asked.declared), [*self._put_back.told(), call]
 
     def _untouched(self) -> CallUpstream:
         lines, body = self._step.headers, self._step.body.raw
         if self._base is not self._request:
-            lines, body = headers.replace(lines, b"content-encoding", None), self._base.body
+            lines, body = headers.replace(lines, b"content-encoding", None), self._next.body
         return CallUpstream(lines, body)
 
     def extend(self, choice: ChoiceRead, refused: Sequence[Refused]) -> None:
@@ -217,7 +225,7 @@ class HopRequests:
         self._extend(choice, refused)
 
     def _extend(self, choice: ChoiceRead, refused: Sequence[Refused]) -> None:
-        form, base, kept = self.form, self._base, self.kept
+        form, base, kept = self.form, self._next, self.kept
         chained = (
             stored_answers.chained(self._dialect, base, choice, refused) if form.chained else None
         )
@@ -233,7 +241,7 @@ class HopRequests:
         """
         if not in_force.gated:
             return [self._untouched()]
-        assembled, _event = assemble(self._dialect, self._base, self.conversation.lane, in_force)
+        assembled, _event = assemble(self._dialect, self._next, self.conversation.lane, in_force)
         lines = headers.replace(self._step.headers, b"content-encoding", None)
         return [CallUpstream(lines, assembled.body)]
 
@@ -241,7 +249,7 @@ class HopRequests:
         """Return what counts as a call in plain text: where a mode says so, or the agent runs it."""
         said = {force.mode.text_calls for force in in_force.modes}
         wanted = "refuse" in said or (self._habit is not None and None in said)
-        return TextCalls(self._request.declared, self._habit) if wanted else None
+        return TextCalls(self._asked.declared, self._habit) if wanted else None
 
     def holds_texts(self, in_force: ModesInForce) -> bool:
         """Return whether calls in plain text are held back under what a session stands."""
@@ -254,7 +262,7 @@ class HopRequests:
 
     @cached_property
     def _habit(self) -> Habit | None:
-        return habit_of(self._dialect.system_text(self._request))
+        return habit_of(self._dialect.system_text(self._asked))
 
     def _text(self, held: TextCalls | None) -> Literal["held", "pass"] | None:
         if self._habit is None:
@@ -269,12 +277,18 @@ class HopRequests:
         """
         texts = self._texts(in_force)
         assembled, event = assemble(
-            self._dialect, self._base, self.conversation.lane, in_force, text=self._text(texts)
+            self._dialect, self._next, self.conversation.lane, in_force, text=self._text(texts)
         )
         lines = headers.replace(self._step.headers, b"content-encoding", None)
         lines = headers.replace(lines, *IDENTITY)
         log = self._put_back.told()
         log += [Append((event,))] if event is not None else []
-        declared = self._request.declared
+        declared = self._asked.declared
         offer = Offer(in_force, assembled.tools, declared, assembled.native, texts)
         return offer, [*log, CallUpstream(lines, assembled.body)]
+
+
+def _read(request: Request | None) -> Request:
+    if request is None:
+        raise TypeError("what could not be read goes as it came, and nothing is asked of it")
+    return request

@@ -8,10 +8,10 @@ import pytest
 
 from modegate.core.dialects.common.call_members import (
     MAX_INDEX,
+    ambiguity,
     inherits,
     is_index,
     misspelt,
-    second,
 )
 
 OWN = frozenset({"type", "name", "arguments"})
@@ -40,7 +40,7 @@ OWN = frozenset({"type", "name", "arguments"})
     ],
 )
 def test_a_second_source(more: dict[str, Any], why: str) -> None:
-    said = second({"type": "function", **more}, OWN)
+    said = ambiguity({"type": "function", **more}, OWN)
     assert bool(said) is bool(why)
     assert why in said
 
@@ -48,9 +48,9 @@ def test_a_second_source(more: dict[str, Any], why: str) -> None:
 def test_what_may_be_an_object() -> None:
     """Beside a call, a few; beside what the provider ran, all."""
     thing = {"thing": {"a": 1}}
-    assert second(thing, OWN, beside=frozenset({"thing"})) == ""
-    assert second(thing, OWN, beside=None) == ""
-    assert second({"input": {"a": 1}}, OWN, beside=None)
+    assert ambiguity(thing, OWN, beside=frozenset({"thing"})) == ""
+    assert ambiguity(thing, OWN, beside=None) == ""
+    assert ambiguity({"input": {"a": 1}}, OWN, beside=None)
 
 
 def test_a_key_in_another_spelling() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from modegate.core.dialects.responses.answer.answer_items import Out
+from modegate.core.dialects.responses.answer.answer_items import OutputItem
 from modegate.core.dialects.responses.answer.write import ResponsesStreamWriter
 from modegate.core.policy.model import Limits
 from modegate.core.step.answer.streamed import Streamed
@@ -181,9 +181,9 @@ def test_little_is_kept_of_a_long_answer() -> None:
     hop.feed(answer(long, message("y", "msg_2")))
     assert hop.advance()
     assert not hop.choices[0].whole
-    outs: list[Out] = hop.choices[0].outs  # type: ignore[attr-defined]
+    outs: list[OutputItem] = hop.choices[0].items  # type: ignore[attr-defined]
     assert sum(len(out.raw) + len(out.text) for out in outs) < 1_000
-    assert sum(len(item) for item in writer._shown) < 1_000
+    assert sum(len(item) for item in writer._items.sent) < 1_000
 
 
 def test_g11_a_client_is_kept_waiting_by_events_numbered_as_the_others() -> None:

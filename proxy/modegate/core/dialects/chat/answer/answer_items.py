@@ -55,20 +55,20 @@ class _Part:
         for key, value in piece.items():
             if key in _TEXTS and isinstance(value, str):
                 self.fields.setdefault(key, "")
-                grown += self._say(key, value)
+                grown += self._add_text(key, value)
             elif value is not None and not (value == "" and self.fields.get(key)):
                 grown += 0 if value == self.fields.get(key) else _size(value)
                 self.fields[key] = value
         return grown
 
-    def _say(self, key: str, text: str) -> int:
-        said, size = self.texts.setdefault(key, []), self.sizes.get(key, 0)
+    def _add_text(self, key: str, text: str) -> int:
+        texts, size = self.texts.setdefault(key, []), self.sizes.get(key, 0)
         if not text:
             return 0
-        if _SURE < size < len(text) and text.startswith("".join(said)):
+        if _SURE < size < len(text) and text.startswith("".join(texts)):
             self.texts[key], self.sizes[key] = [text], len(text)
             return len(text) - size
-        said.append(text)
+        texts.append(text)
         self.sizes[key] = size + len(text)
         return len(text)
 
@@ -83,7 +83,7 @@ class _Part:
 
     def whole(self) -> dict[str, Any]:
         """Return it as a whole answer has it."""
-        return self.fields | {key: "".join(said) for key, said in self.texts.items()}
+        return self.fields | {key: "".join(texts) for key, texts in self.texts.items()}
 
 
 @dataclass(slots=True)
@@ -167,7 +167,7 @@ def text_of(part: Any) -> str:
     return "".join(text for text in texts if isinstance(text, str))
 
 
-def behind(parts: list[Any], earlier: Iterable[Any]) -> list[Any] | None:
+def rest_behind(parts: list[Any], earlier: Iterable[Any]) -> list[Any] | None:
     """Return what stands behind the parts of earlier hops; None where these stand elsewhere than in front.
 
     Where they do not stand there at all, the client was given the last hop's alone. Clients put pieces
@@ -211,14 +211,14 @@ def plain_call(call: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in call.items() if key in CALL}
 
 
-def plain(message: dict[str, Any]) -> dict[str, Any]:
+def for_any_provider(message: dict[str, Any]) -> dict[str, Any]:
     """Return a message as any provider takes it."""
     bare = without_thoughts(message)
     calls = bare.get("tool_calls")
     return bare | {"tool_calls": [plain_call(call) for call in calls]} if calls else bare
 
 
-def wanted(message: dict[str, Any]) -> dict[str, Any]:
+def with_thoughts(message: dict[str, Any]) -> dict[str, Any]:
     """Return a turn with calls for a provider that wants thoughts in each: empty ones, if there are none."""
     calls = message.get("tool_calls") or message.get("function_call")
     if message["role"] != "assistant" or not calls or any(key in message for key in THOUGHTS):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from modegate.core.step.answer.calls import Gathered
 
 
-class Places:
+class CallIndices:
     """The indices that a client sees of one choice's calls: each is decided once, and never given twice.
 
     The accumulator of OpenAI's SDK takes an index for a place in its list of calls and fails at a gap, so
@@ -14,7 +14,6 @@ class Places:
     """
 
     def __init__(self) -> None:
-        """Begin with no calls."""
         self._calls: dict[Gathered, None] = {}
         self._given: dict[Gathered, int | None] = {}
         self._next = 0

@@ -10,19 +10,23 @@ from typing import Any
 
 import msgspec
 
+from modegate.core.dialects.common.answer_json import TokenCounts
 from modegate.core.dialects.common.call_members import is_index, misspelt
 from modegate.core.dialects.common.strict_json import (
+    CALL_TYPES,
     MAX_DEPTH,
     check_objects,
     decode_object,
     spells_calls,
 )
+from modegate.core.dialects.common.words import spelled, words
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.wire.arguments import INHERITED, spelling
 from modegate.core.wire.weight import slices
 
 CALL_KEYS = ("tool_calls", "function_call")
 CALL_FINISHES = frozenset({"tool_calls", "function_call", "tool_use"})
+TOKENS = TokenCounts("prompt_tokens", "completion_tokens")
 REASONING_KEYS = ("reasoning_content", "reasoning", "reasoning_text")
 
 MAX_CALLS = 128
@@ -44,48 +48,14 @@ _EXACT = frozenset(
 )
 _TYPE = frozenset({"type"})
 _CHOICE = frozenset({"index", "delta", "message", "finish_reason"})
-# What other APIs, and LangChain, call an item that a client would run.
-_CALL_TYPES = frozenset(
-    map(
-        spelling,
-        (
-            "apply_patch_call",
-            "computer_call",
-            "custom_tool_call",
-            "function_call",
-            "invalid_tool_call",
-            "local_shell_call",
-            "mcp_call",
-            "mcp_tool_use",
-            "server_tool_call",
-            "server_tool_call_chunk",
-            "server_tool_use",
-            "shell_call",
-            "tool_call",
-            "tool_call_chunk",
-            "tool_use",
-        ),
-    )
-)
-_PARTS = frozenset(
-    {
-        "audio",
-        "document_url",
-        "file",
-        "image",
-        "image_url",
-        "input_audio",
-        "output_audio",
-        "output_text",
-        "reasoning",
-        "redacted_thinking",
-        "reference",
-        "refusal",
-        "text",
-        "thinking",
-        "video_url",
-    }
-)
+_CALL_TYPES = CALL_TYPES | spelled("""
+    invalid_tool_call server_tool_call server_tool_call_chunk tool_call_chunk
+""")
+"""With those of LangChain."""
+_PARTS = words("""
+    audio document_url file image image_url input_audio output_audio output_text reasoning
+    redacted_thinking reference refusal text thinking video_url
+""")
 """Parts of content that clients show: those of the API, and of those that are made like it (Mistral's
 `thinking` and `reference`, Databricks' `reasoning`). LangChain runs a part of type `tool_call`."""
 # What a frame is edited by. In one of several choices they come again, which is no harm but time.
@@ -240,18 +210,6 @@ def check_content(content: Any) -> None:
             raise AnswerUnreadable("the upstream sent a part of content that is not known here")
 
 
-def finish_of(choice: dict[str, Any]) -> str | None:
-    """Return why a choice ended; None while it has not.
-
-    Raises:
-        AnswerUnreadable: it is not a string.
-    """
-    finish = choice.get("finish_reason")
-    if finish is not None and not isinstance(finish, str):
-        raise AnswerUnreadable("the upstream's 'finish_reason' is not a string")
-    return finish or None
-
-
 def failed(value: dict[str, Any], choices: Iterable[tuple[int, dict[str, Any]]]) -> bool:
     """Return whether the upstream says that its answer failed: by `error`, or by why a choice ended."""
     return bool(value.get("error")) or any(
@@ -262,20 +220,6 @@ def failed(value: dict[str, Any], choices: Iterable[tuple[int, dict[str, Any]]])
 def slot(index: Any) -> int | None:
     """Return an index that every client takes for the same place; None for all else."""
     return index if is_index(index) else None
-
-
-def add_usage(usage: dict[str, Any], earlier: list[dict[str, Any]]) -> dict[str, int]:
-    """Return the numbers that change when earlier hops' completion tokens are counted in."""
-    own = usage.get("completion_tokens")
-    if not earlier or not isinstance(own, int):
-        return {}
-    spent = [hop.get("completion_tokens") for hop in earlier]
-    completion = own + sum(tokens for tokens in spent if isinstance(tokens, int))
-    changed = {"completion_tokens": completion}
-    prompt = usage.get("prompt_tokens")
-    if isinstance(prompt, int) and "total_tokens" in usage:
-        changed["total_tokens"] = prompt + completion
-    return changed
 
 
 def content_string(value: bytes) -> str:

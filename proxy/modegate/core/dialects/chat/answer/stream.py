@@ -6,10 +6,20 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
 
-from modegate.core.dialects.chat.answer import call_deltas, parsing
+from modegate.core.dialects.chat.answer import parsing
 from modegate.core.dialects.chat.answer.answer_items import ChatRead
+from modegate.core.dialects.chat.answer.calls import (
+    CallDeltas,
+    add_delta,
+    add_texts,
+    call_deltas_of,
+    is_stub,
+    only_goes_on,
+)
+from modegate.core.dialects.chat.answer.frame import ChatFrame
 from modegate.core.dialects.chat.answer.settle import settle
-from modegate.core.dialects.common.strict_json import exactly
+from modegate.core.dialects.common.frames import one_part
+from modegate.core.dialects.common.strict_json import reason_in
 from modegate.core.errors import AnswerUnreadable, UpstreamFailed
 from modegate.core.step.answer.calls import Gathered, share
 from modegate.core.step.answer.gate import late_piece
@@ -19,34 +29,6 @@ from modegate.core.wire.sse import BLANK, DONE, Frame
 
 MAX_PLACES = 16
 """Indices under which one call comes; servers give it one, and some change it once."""
-
-
-@dataclass(eq=False, slots=True)
-class ChatFrame:
-    """One frame and its parts."""
-
-    raw: bytes
-    """Empty for an end that is written anew."""
-    data: bytes
-    value: dict[str, Any]
-    choices: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
-    parts: list[Part] = field(default_factory=list)
-    again: set[int] = field(default_factory=set)
-    """Choices that it says whole again, under `message`, after their deltas (MiniMax)."""
-    left_out: bool = False
-    """Something of those is not to go again."""
-    _exact: list[tuple[int, dict[str, Any]]] | None = None
-
-    def exact(self, at: int, found: call_deltas.Pieces) -> call_deltas.Pieces:
-        """Return the pieces of calls of a choice again, with halves of characters as they are."""
-        if self._exact is None:
-            # Read once, however many choices hold calls.
-            value = exactly(self.data, self.value)
-            self._exact = self.choices if value is self.value else parsing.choices_of(value)
-        if self._exact is self.choices:
-            return found
-        _, choice = self._exact[at]
-        return call_deltas.pieces_of(parsing.body_of(choice))
 
 
 @dataclass(slots=True)
@@ -65,7 +47,6 @@ class ChatStreamReader:
     ordered = False
 
     def __init__(self, *, strictly: bool) -> None:
-        """Begin a hop; `strictly` where every frame will be edited."""
         self._strictly = strictly
         self._routes: dict[int, _Routes] = {}
         self._spoke: set[int] = set()
@@ -78,16 +59,15 @@ class ChatStreamReader:
         self.usage: dict[str, Any] | None = None
 
     def read(self, frame: Frame) -> list[Part]:
-        """Read one frame and give its parts."""
         data = frame.data.strip(BLANK) if frame.data is not None else b""
         if not data:
-            return _sole(ChatFrame(frame.raw, b"", {}), Kind.LIVE)
+            return _only(ChatFrame(frame.raw, b"", {}), Kind.LIVE)
         if data.startswith(DONE):
             # Clients stop at the prefix already; what stands behind it is not passed on.
             raw = frame.raw if data == DONE else b""
             for read in self.choices.values():
                 settle(read.calls)
-            return _sole(ChatFrame(raw, b"", {}), Kind.DONE)
+            return _only(ChatFrame(raw, b"", {}), Kind.DONE)
         value = parsing.parse_answer(data, strictly=self._strictly)
         chat = ChatFrame(frame.raw, data, value)
         usage = value.get("usage")
@@ -97,7 +77,7 @@ class ChatStreamReader:
         if parsing.failed(value, chat.choices):
             return self._failed(chat)
         if not chat.choices:
-            return _sole(chat, Kind.TAIL if usage else Kind.LIVE)
+            return _only(chat, Kind.TAIL if usage else Kind.LIVE)
         for at, (index, choice) in enumerate(chat.choices):
             self._read_choice(chat, index, choice, at)
         return chat.parts
@@ -107,16 +87,16 @@ class ChatStreamReader:
             # What the client got so far is one answer, and the hop that failed is ours.
             raise UpstreamFailed("the upstream broke off its answer with an error")
         for _, choice in chat.choices:
-            call_deltas.add_texts(ChatRead(), parsing.body_of(choice))
-        return _sole(chat, Kind.ERROR)
+            add_texts(ChatRead(), parsing.body_of(choice))
+        return _only(chat, Kind.ERROR)
 
     def _read_choice(self, frame: ChatFrame, index: int, choice: dict[str, Any], at: int) -> None:
         read = self.choices.setdefault(index, ChatRead())
         if len(self.choices) > parsing.MAX_CALLS:
             raise AnswerUnreadable(f"the upstream sent over {parsing.MAX_CALLS} choices")
         body = parsing.body_of(choice)
-        found = self._without_stub(index, call_deltas.pieces_of(body))
-        finish = parsing.finish_of(choice)
+        found = self._without_stub(index, call_deltas_of(body))
+        finish = reason_in(choice, "finish_reason")
         again = not isinstance(choice.get("delta"), dict) and bool(body) and index in self._spoke
         if again:
             frame.again.add(index)
@@ -130,7 +110,7 @@ class ChatStreamReader:
             for (kind, piece), (_, one) in zip(found, as_it_is, strict=True)
         )
         if not again:
-            call_deltas.add_texts(read, body)
+            add_texts(read, body)
         size = len(frame.raw)
         # Of a call that was only announced nothing may be left, but its frame can be the one with the role.
         role = "role" in body and all(call.blank for call in calls)
@@ -145,12 +125,12 @@ class ChatStreamReader:
             settle(read.calls)
             frame.parts.append(Part(frame, Kind.FINISH, index, (), size))
 
-    def _without_stub(self, index: int, found: call_deltas.Pieces) -> call_deltas.Pieces:
+    def _without_stub(self, index: int, found: CallDeltas) -> CallDeltas:
         """Leave out a call of the old kind that says nothing: some gateways fill the field in each chunk."""
         routes = self._routes.get(index)
         if routes is not None and routes.legacy is not None:
             return found
-        return [one for one in found if one[0] != "legacy" or not call_deltas.is_stub(one[1])]
+        return [one for one in found if one[0] != "legacy" or not is_stub(one[1])]
 
     def _gather(
         self,
@@ -168,7 +148,7 @@ class ChatStreamReader:
             return late_piece(index, kind)
         call = known or self._new(read, Gathered(index, "function" if kind == "tool" else kind))
         unnamed = not call.id
-        call_deltas.add_piece(call, kind, piece, exact)
+        add_delta(call, kind, piece, exact)
         if kind == "legacy":
             routes.legacy = call
             if known is None:
@@ -178,7 +158,7 @@ class ChatStreamReader:
             return call
         # Where a piece bears an id or a name, some clients begin a call of their own; one that is not of
         # the API's types is left out by some (the AI SDK), which then run the call without it.
-        call.repeats = call.repeats or (known is not None and not call_deltas.only_goes_on(piece))
+        call.repeats = call.repeats or (known is not None and not only_goes_on(piece))
         told = known is None or place not in call.places or (unnamed and bool(call.id))
         self._route(routes, call, place, new=known is None)
         self._share(call, new=known is None, told=told)
@@ -264,8 +244,8 @@ def _piece_name(piece: dict[str, Any]) -> bool:
     return any(isinstance(part, dict) and part.get("name") for part in functions)
 
 
-def _sole(frame: ChatFrame, kind: Kind) -> list[Part]:
-    frame.parts = [Part(frame, kind, size=len(frame.raw))]
+def _only(frame: ChatFrame, kind: Kind) -> list[Part]:
+    frame.parts = one_part(frame, kind)
     return frame.parts
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from modegate.core.dialects.chat.answer import parsing
 from modegate.core.dialects.chat.request.parsing import ChatRequest
+from modegate.core.dialects.common.strict_json import reason_in
 from modegate.core.dialects.common.texts import content_text
 from modegate.core.step.answer.parts import Spoken
 
@@ -14,7 +15,7 @@ TELL = frozenset({"system", "developer"})
 """Roles in which an agent tells its model what it is."""
 
 
-def spoken(data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]]:
+def visible_texts(data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]]:
     """Return the text of each choice, and which choices end."""
     del streamed  # a chunk and a whole answer are read alike
     found: list[Spoken] = []
@@ -26,7 +27,7 @@ def spoken(data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]
         found += [Spoken(text, index) for text in texts]
         for body in bodies:
             found += _thoughts(body, index)
-        if parsing.finish_of(choice):
+        if reason_in(choice, "finish_reason"):
             ended.add(index)
     return found, frozenset(ended)
 
@@ -34,8 +35,8 @@ def spoken(data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]
 def _thoughts(body: dict[str, Any], index: int) -> list[Spoken]:
     """Return the reasoning; under a second key it is the same again, or another that is read by itself."""
     texts = [body.get(key) for key in parsing.REASONING_KEYS]
-    said = dict.fromkeys(text for text in texts if isinstance(text, str) and text)
-    return [Spoken(text, index, voice=f"thought {at}") for at, text in enumerate(said)]
+    thoughts = dict.fromkeys(text for text in texts if isinstance(text, str) and text)
+    return [Spoken(text, index, voice=f"thought {at}") for at, text in enumerate(thoughts)]
 
 
 def _texts(content: Any) -> list[str]:
@@ -47,6 +48,5 @@ def _texts(content: Any) -> list[str]:
 
 
 def system_text(request: ChatRequest) -> str:
-    """Return the leading system and developer messages."""
     spans = takewhile(lambda span: request.role(span) in TELL, request.messages)
     return "\n".join(content_text(request.decode(span).get("content")) for span in spans)

@@ -7,10 +7,12 @@ from typing import Any
 
 import msgspec
 
-from modegate.core.dialects.chat.answer import call_deltas, parsing
+from modegate.core.dialects.chat.answer import parsing
 from modegate.core.dialects.chat.answer.answer_items import ChatRead
+from modegate.core.dialects.chat.answer.calls import add_delta, add_texts, call_deltas_of
 from modegate.core.dialects.chat.answer.settle import drop_blanks
-from modegate.core.dialects.common.strict_json import exactly
+from modegate.core.dialects.common.answer_json import member
+from modegate.core.dialects.common.strict_json import exactly, reason_in
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.step.answer.calls import Gathered
 from modegate.core.wire.json_spans import (
@@ -33,11 +35,6 @@ class ChatWhole:
     """One body, read; written again without what was not released."""
 
     def __init__(self, body: bytes) -> None:
-        """Read it.
-
-        Raises:
-            AnswerUnreadable: it cannot be read with no doubt left.
-        """
         self._body = body
         self._value = parsing.parse_answer(body, strictly=True)
         self._readable = without_lone_surrogates(body)
@@ -61,19 +58,19 @@ class ChatWhole:
         read = self.choices.setdefault(index, ChatRead())
         body = parsing.body_of(choice)
         calls: list[Gathered] = []
-        as_it_is = call_deltas.pieces_of(parsing.body_of(exact))
-        for (kind, piece), (_, one) in zip(call_deltas.pieces_of(body), as_it_is, strict=True):
+        as_it_is = call_deltas_of(parsing.body_of(exact))
+        for (kind, piece), (_, one) in zip(call_deltas_of(body), as_it_is, strict=True):
             if len(calls) >= parsing.MAX_CALLS:
                 raise AnswerUnreadable(f"the upstream sent over {parsing.MAX_CALLS} calls")
             call = Gathered(index, "legacy" if kind == "legacy" else "function")
-            call_deltas.add_piece(call, kind, piece, one)
+            add_delta(call, kind, piece, one)
             calls.append(call)
         # Of what failed nothing is a call: it goes nowhere, and nobody is asked about it.
         if not self.failed:
             read.calls += calls
             drop_blanks(read.calls)
-        call_deltas.add_texts(read, body)
-        read.finish = parsing.finish_of(choice)
+        add_texts(read, body)
+        read.finish = reason_in(choice, "finish_reason")
         self._pieces.append((index, parsing.body_key(choice) if has else "", calls))
 
     def write(
@@ -84,29 +81,23 @@ class ChatWhole:
         stop: frozenset[int],
         usage: Sequence[Mapping[str, Any]],
     ) -> bytes:
-        """Return the body without the calls that were not released.
-
-        `before` is what earlier hops said; `closing` the text with which a choice ends instead of its
-        calls; in a choice of `stop` a finish that says calls were made is a normal one; `usage` is what
-        earlier hops spent.
-        """
         if not (before or closing or usage) and self._stays(stop):
             return self._body
         texts = _texts(before)
         top = members(self._readable)
         edits: list[Edit] = []
-        for member in top:
-            if member.key == "choices" and self._pieces:
-                places = elements(self._readable, member.value)
+        for one in top:
+            if one.key == "choices" and self._pieces:
+                places = elements(self._readable, one.value)
                 for place, (index, key, calls) in zip(places, self._pieces, strict=True):
                     if key:
                         found = members(self._readable, place)
-                        span = next(m.value for m in found if m.key == key)
+                        span = member(found, key)
                         edits += self._body_edits(span, calls, texts, closing.get(index, ""))
                     if index in stop:
                         edits += self._finish_edits(place)
-            elif member.key == "usage" and self.usage is not None:
-                edits += self._usage_edits(member.value, usage)
+            elif one.key == "usage" and self.usage is not None:
+                edits += parsing.TOKENS.edits(self._body, one.value, self.usage, usage)
         return apply(self._body, edits) if edits else self._body
 
     def _stays(self, stop: frozenset[int]) -> bool:
@@ -115,14 +106,6 @@ class ChatWhole:
             index in stop and read.finish in parsing.CALL_FINISHES
             for index, read in self.choices.items()
         )
-
-    def _usage_edits(self, span: Span, usage: Sequence[Mapping[str, Any]]) -> list[Edit]:
-        changed = parsing.add_usage(dict(self.usage or {}), [dict(hop) for hop in usage])
-        return [
-            Edit(*m.value, str(changed[m.key]).encode())
-            for m in members(self._readable, span)
-            if m.key in changed
-        ]
 
     def _finish_edits(self, place: Span) -> list[Edit]:
         return [
@@ -144,12 +127,12 @@ class ChatWhole:
         if refused and len(refused) == len(listed):
             drop.add("tool_calls")
         elif refused:
-            listing = next(m.value for m in found if m.key == "tool_calls")
+            listing = member(found, "tool_calls")
             edits += without(elements(self._readable, listing), refused)
         if any(call.kind == "legacy" and not call.released for call in calls):
             drop.add("function_call")
         edits += without_members(found, drop)
-        stay = [member for member in found if member.key not in drop]
+        stay = [one for one in found if one.key not in drop]
         return edits + self._text_edits(span, stay, before, closing)
 
     def _text_edits(
@@ -168,11 +151,11 @@ class ChatWhole:
                 edits.append(Edit(value.start + 1, value.start + 1, quote(text)[1:-1]))
             elif self._body[value.start : value.end] == b"null":
                 edits.append(Edit(*value, quote(text)))
-        said = before.get("text", "")
+        earlier = before.get("text", "")
         if "content" in own:
-            edits += self._content_edits(own["content"], said, closing)
-        elif said or closing:
-            fresh.append(b'"content":' + quote(join_texts(said, closing)))
+            edits += self._content_edits(own["content"], earlier, closing)
+        elif earlier or closing:
+            fresh.append(b'"content":' + quote(join_texts(earlier, closing)))
         if fresh:
             comma = b"," if found else b""
             edits.append(Edit(span.start + 1, span.start + 1, b",".join(fresh) + comma))

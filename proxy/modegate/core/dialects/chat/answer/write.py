@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 
 from modegate.core.dialects.chat.answer import parsing
-from modegate.core.dialects.chat.answer.call_indices import Places
-from modegate.core.dialects.chat.answer.stream import ChatFrame
+from modegate.core.dialects.chat.answer.frame import ChatFrame
+from modegate.core.dialects.chat.answer.sent_calls import SentCalls
 from modegate.core.dialects.chat.api import API
+from modegate.core.dialects.common.answer_json import member
 from modegate.core.errors import ModegateError, UpstreamFailed, error_json
-from modegate.core.step.answer.calls import Gathered
 from modegate.core.step.answer.parts import Kind, Part
 from modegate.core.wire.json_spans import (
     Edit,
@@ -40,10 +40,9 @@ class ChatStreamWriter:
     """Writes the client's stream."""
 
     def __init__(self) -> None:
-        """Begin an answer."""
         self._head: dict[str, Any] = {}
         self._hop = 0
-        self._spent: list[dict[str, Any]] = []
+        self._spent: list[Mapping[str, Any]] = []
         self._roles: set[int] = set()
         self._texts: set[int] = set()
         self._shown: set[int] = set()
@@ -52,25 +51,19 @@ class ChatStreamWriter:
         """Choices of which the client has the finish."""
         self._over = False
         self._break_before: set[int] = set()
-        self._places: dict[int, Places] = {}
-        """By choice: where the calls of this hop stand."""
-        self._written: set[Gathered] = set()
-        """Calls that have gone in one piece."""
+        self._calls = SentCalls()
         self._out = FrameWriter()
 
     def seen(self, part: Part) -> None:
-        """Note what the answer is called, though nothing of it may go yet."""
         # A first chunk without choices (Azure's filter results) has empty places instead of an id.
         if not self._head and part.frame.value.get("choices"):
             self._head = {k: part.frame.value[k] for k in HEAD_KEYS if k in part.frame.value}
         self._out.seen(part.frame.raw)
         for one in part.frame.parts:
             for call in one.calls:
-                if call.kind != "legacy":
-                    self._places.setdefault(one.choice, Places()).seen(call)
+                self._calls.seen(call)
 
     def write(self, parts: Sequence[Part]) -> bytes:
-        """Return the bytes of parts that may go."""
         out: list[bytes] = []
         for frame, group in groupby(parts, key=lambda part: part.frame):
             mine = list(group)
@@ -81,15 +74,13 @@ class ChatStreamWriter:
         return b"".join(out)
 
     def next_hop(self, usage: Mapping[str, Any] | None) -> None:
-        """Another hop's parts follow; this is the usage of the one that was."""
         self._hop += 1
         if usage is not None:
-            self._spent.append(dict(usage))
+            self._spent.append(usage)
         self._break_before = set(self._texts)
-        self._places = {}
+        self._calls.next_hop()
 
     def text(self, choice: int, text: str) -> bytes:
-        """Return a piece of text of our own."""
         delta: dict[str, Any] = {} if choice in self._roles else {"role": "assistant"}
         self._roles.add(choice)
         lead = "\n\n" if choice in self._texts else ""
@@ -110,7 +101,6 @@ class ChatStreamWriter:
         return self._chunk(min(self._shown, default=0), {}, None)
 
     def done(self) -> bytes:
-        """Return the end of the answer."""
         self._over = True
         return self._out.own(DONE)
 
@@ -137,9 +127,7 @@ class ChatStreamWriter:
             return self._out.passed(frame.raw) or self._out.own(DONE)
         whole = len(parts) == len(frame.parts) and not frame.left_out
         calls = [call for part in parts for call in part.calls]
-        whole = whole and all(
-            call.released and not call.rewritten and self._new_index(call) is None for call in calls
-        )
+        whole = whole and all(map(self._calls.goes_as_it_came, calls))
         edits: list[Edit] = []
         changed = self._hop or any(part.kind is Kind.ERROR for part in parts) or _tells(parts)
         if changed or not whole:
@@ -154,7 +142,7 @@ class ChatStreamWriter:
     def _shows(self, parts: list[Part]) -> bool:
         """Return whether something is left of parts, once each call that goes in one piece has gone."""
         return any(part.kind is not Kind.CALL for part in parts) or any(
-            call.released and call not in self._written for part in parts for call in part.calls
+            self._calls.is_due(call) for part in parts for call in part.calls
         )
 
     def _note(self, frame: ChatFrame) -> None:
@@ -187,8 +175,8 @@ class ChatStreamWriter:
             if index in frame.again and not any(part.calls for part in mine):
                 # SDKs read deltas alone, and mind one that is not there.
                 found = members(data, places[position])
-                said = next(m for m in found if m.key == "message")
-                edits.append(Edit(said.start, said.value.end, b'"delta":{}'))
+                snapshot = next(m for m in found if m.key == "message")
+                edits.append(Edit(snapshot.start, snapshot.value.end, b'"delta":{}'))
                 choice = {key: value for key, value in choice.items() if key != "message"}
             edits += self._choice_edits(data, places[position], choice, mine)
         return edits + without(places, gone)
@@ -204,13 +192,7 @@ class ChatStreamWriter:
         usage = frame.value.get("usage")
         if not self._hop or not isinstance(usage, dict):
             return []
-        changed = parsing.add_usage(usage, self._spent)
-        span = next(m.value for m in top if m.key == "usage")
-        return [
-            Edit(*m.value, str(changed[m.key]).encode())
-            for m in members(data, span)
-            if m.key in changed
-        ]
+        return parsing.TOKENS.edits(data, member(top, "usage"), usage, self._spent)
 
     def _choice_edits(
         self, data: bytes, place: Span, choice: dict[str, Any], parts: list[Part]
@@ -218,17 +200,17 @@ class ChatStreamWriter:
         found = members(data, place)
         kinds = {part.kind for part in parts}
         edits: list[Edit] = []
-        for member in found:
-            if member.key == "finish_reason" and choice.get("finish_reason"):
+        for one in found:
+            if one.key == "finish_reason" and choice.get("finish_reason"):
                 if not kinds & {Kind.FINISH, Kind.ERROR}:
-                    edits.append(Edit(*member.value, b"null"))
+                    edits.append(Edit(*one.value, b"null"))
                 elif (
                     any(part.stop or part.kind is Kind.ERROR for part in parts)
                     and choice["finish_reason"] in parsing.CALL_FINISHES
                 ):
-                    edits.append(Edit(*member.value, b'"stop"'))
-            elif member.key == parsing.body_key(choice) and parsing.body_of(choice):
-                edits += self._body_edits(data, member.value, parsing.body_of(choice), parts)
+                    edits.append(Edit(*one.value, b'"stop"'))
+            elif one.key == parsing.body_key(choice) and parsing.body_of(choice):
+                edits += self._body_edits(data, one.value, parsing.body_of(choice), parts)
         return edits
 
     def _body_edits(
@@ -247,7 +229,7 @@ class ChatStreamWriter:
             drop.add("role")
         edits: list[Edit] = []
         if calls:
-            edits += self._call_edits(data, found, calls, drop)
+            edits += self._calls.edits(data, found, calls, drop)
         if (
             choice in self._break_before
             and isinstance(body.get("content"), str)
@@ -256,45 +238,6 @@ class ChatStreamWriter:
             start = next(m.value.start for m in found if m.key == "content")
             edits.append(Edit(start + 1, start + 1, quote("\n\n")[1:-1]))
         return edits + without_members(found, drop)
-
-    def _call_edits(
-        self, data: bytes, found: list[Member], calls: list[Gathered], drop: set[str]
-    ) -> list[Edit]:
-        lists = [m.value for m in found if m.key == "tool_calls"]
-        pieces = elements(data, lists[0]) if lists and data[lists[0].start] == 0x5B else []
-        edits: list[Edit] = []
-        gone: set[int] = set()
-        for at, place in enumerate(pieces):
-            call = calls[at]
-            if not call.released or call in self._written:
-                gone.add(at)
-            elif call.rewritten:
-                self._written.add(call)
-                edits.append(Edit(*place, self._anew(call)))
-            elif (index := self._new_index(call)) is not None:
-                found_ = members(data, place)
-                edits += [Edit(*m.value, b"%d" % index) for m in found_ if m.key == "index"]
-        if pieces and len(gone) == len(pieces):
-            drop.add("tool_calls")
-            gone = set()
-        if len(calls) > len(pieces) and not calls[-1].released:
-            drop.add("function_call")
-        return without(pieces, gone) + edits
-
-    def _anew(self, call: Gathered) -> bytes:
-        """Write a call in one piece: its own say something twice, which clients read in different ways."""
-        index = self._new_index(call)
-        if index is None:
-            index = next(iter(call.places))
-        key = "input" if call.kind == "custom" else "arguments"
-        head = {"index": index, "id": call.id or None, "type": call.kind}
-        said = {call.kind: {"name": call.name, key: call.arguments}}
-        told = {name: value for name, value in head.items() if value is not None}
-        return msgspec.json.encode({**told, **said, **call.extra})
-
-    def _new_index(self, call: Gathered) -> int | None:
-        places = self._places.get(call.choice)
-        return None if places is None or call.kind == "legacy" else places.new(call)
 
 
 def _tells(parts: list[Part]) -> bool:

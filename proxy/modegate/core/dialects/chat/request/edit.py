@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from modegate.core.dialects.chat.request.parsing import ChatRequest
@@ -19,7 +17,7 @@ from modegate.core.dialects.common.tool_filter import (
 )
 from modegate.core.dialects.common.tools import Declared
 from modegate.core.policy.in_force import ModesInForce
-from modegate.core.policy.model import EXIT_TOOL, NO_TOOL, Exit
+from modegate.core.policy.model import EXIT_TOOL, NO_TOOL
 from modegate.core.step import exit_tool
 from modegate.core.step.dialect import Assembled
 from modegate.core.wire.json_spans import Edit, Span, apply, without_members
@@ -52,7 +50,7 @@ def assemble(request: ChatRequest, in_force: ModesInForce, section: str) -> Asse
     hosted.refuse(request, in_force)
     hosted.refuse_tools_in(request.history, "messages", in_force)
     leave = exit_tool.exit_of(in_force)
-    native = _bridged(request, leave)
+    native = exits.bridged(request, request.tools, leave, "function", "parameters")
     tools = _filter(request, "tools", request.tools, in_force, native)
     functions = _filter(request, "functions", request.functions, in_force, None)
     if leave is not None and request.tools and native is None:
@@ -121,8 +119,7 @@ def section_edits(request: ChatRequest, section: str) -> list[Edit]:
 
 def extend(request: ChatRequest, turn: bytes) -> bytes:
     """Add history messages at the end of `messages`."""
-    at = request.messages[-1].end if request.messages else request.top["messages"].start + 1
-    return apply(request.body, [Edit(at, at, (b"," if request.messages else b"") + turn)])
+    return request.append(turn)
 
 
 EXIT_FUNCTION = {
@@ -135,12 +132,3 @@ EXIT_ENTRIES = {
     "functions": msgspec.json.encode(EXIT_FUNCTION),
 }
 """The exit tool's definition: the same bytes in every session, at the end of the list."""
-
-
-def _bridged(request: ChatRequest, leave: Exit | None) -> Declared | None:
-    """Return the agent's own exit tool if it stays."""
-
-    def schema(tool: Declared) -> Any:
-        return exits.inner(exits.inner(request.decode(tool.span), "function"), "parameters")
-
-    return exits.bridged(request.tools, leave, schema)

@@ -7,12 +7,16 @@ from typing import Any
 
 import msgspec
 
-from modegate.core.dialects.chat.answer.answer_items import ChatRead, wanted, without_thoughts
-from modegate.core.dialects.chat.answer.answer_items import plain as plain_message
+from modegate.core.dialects.chat.answer.answer_items import (
+    ChatRead,
+    for_any_provider,
+    with_thoughts,
+    without_thoughts,
+)
 from modegate.core.dialects.chat.request.own_turns import OwnTurns
 from modegate.core.dialects.chat.request.parsing import ChatRequest, calls_of
-from modegate.core.dialects.common.texts import content_text
-from modegate.core.identify.reminders import plain, plain_parts
+from modegate.core.dialects.common.texts import plain_content
+from modegate.core.identify.reminders import plain
 from modegate.core.step.answer.calls import Gathered, arguments_hash, digest
 from modegate.core.step.answer.parts import ChoiceRead, Refused
 from modegate.core.step.dialect import Item
@@ -51,7 +55,7 @@ def in_manner(
 
 def in_form(messages: Sequence[dict[str, Any]], *, thoughts: bool) -> list[dict[str, Any]]:
     """Return messages with all that is their provider's own, or without."""
-    return [wanted(one) if thoughts else plain_message(one) for one in messages]
+    return [with_thoughts(one) if thoughts else for_any_provider(one) for one in messages]
 
 
 def _with_text(message: dict[str, Any]) -> dict[str, Any]:
@@ -124,7 +128,6 @@ def partial_blob(choice: ChoiceRead, refused: Sequence[Refused]) -> bytes:
 
 
 def items(request: ChatRequest) -> list[Item]:
-    """Return the history's messages with their keys."""
     return [
         Item(_key(one), one.get("role") == "assistant", isinstance(one.get("content"), str | list))
         for one in request.history
@@ -132,7 +135,6 @@ def items(request: ChatRequest) -> list[Item]:
 
 
 def last_key(request: ChatRequest) -> str:
-    """Return the key of the last message; empty if there is none."""
     return _key(request.history[-1]) if request.history else ""
 
 
@@ -150,9 +152,7 @@ def _key(message: dict[str, Any]) -> str:
     legacy = message.get("function_call")
     if isinstance(legacy, dict):
         return call_key("", str(legacy.get("name")), _text(legacy.get("arguments", "")))
-    content = message.get("content")
-    parts = content if isinstance(content, list) else [content]
-    return text_key(role, plain_parts(content_text([part]) or content_text(part) for part in parts))
+    return text_key(role, plain_content(message.get("content")))
 
 
 def _text(arguments: Any) -> str:
@@ -170,7 +170,6 @@ def text_key(role: str, text: str) -> str:
 
 
 def answer_key(text: str, released: Sequence[Gathered]) -> str:
-    """Return the key under which the client will send an answer back."""
     if released:
         first = released[0]
         return call_key("" if first.kind == "legacy" else first.id, first.name, first.arguments)

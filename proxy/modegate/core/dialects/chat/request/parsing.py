@@ -22,24 +22,20 @@ class ChatRequest(Conversation):
     GATED = GATED_KEYS
 
     def read(self) -> None:
-        """Find the messages and the tools."""
         self.messages = self.objects("messages", required=True)
         self.tools = self.declarations(self.objects("tools"))
         self.functions = self.declarations(self.objects("functions"))
 
     @cached_property
     def declared(self) -> frozenset[str]:
-        """Every name under which the agent declares a tool."""
         return frozenset(name for tool in (*self.tools, *self.functions) for name in tool.names)
 
     @property
     def declares_tools(self) -> bool:
-        """Whether it declares any."""
         return bool(self.tools or self.functions)
 
     @cached_property
     def call_ids(self) -> frozenset[str]:
-        """Ids of calls in the history."""
         return frozenset(
             str(call.get("id")) for message in self.history for call in calls_of(message)
         )

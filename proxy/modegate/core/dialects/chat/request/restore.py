@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from modegate.core.dialects.chat.answer.answer_items import LISTS, behind, plain_call
+from modegate.core.dialects.chat.answer.answer_items import LISTS, plain_call, rest_behind
 from modegate.core.dialects.chat.answer.parsing import REASONING_KEYS
 from modegate.core.dialects.chat.request import history
 from modegate.core.dialects.chat.request.own_turns import OwnTurns
@@ -70,16 +70,16 @@ def _restore_one(
     span = request.messages[index]
     message = request.history[index]
     front = [one for blob in blobs for one in blob["turn"]]
-    kept = _Kept(request, span, message)
+    edited = MessageEdit(request, span, message)
     for key in LISTS:
         given = message.get(key)
         parts = [part for one in front for part in one.get(key, ())]
         if parts and isinstance(given, list):
-            rest = behind(given, parts)
+            rest = rest_behind(given, parts)
             if rest is None:
                 front = [_without(one, key) for one in front]
             else:
-                kept.cut(key, given, rest)
+                edited.leave_parts(key, given, rest)
     for key in TEXT_KEYS:
         kind = "text" if key == "content" else key
         earlier = [segment for hop in hops[:-1] for segment in hop if segment.kind == kind]
@@ -92,10 +92,10 @@ def _restore_one(
             # Not as it was given: the client's own stays whole, and what the hops said is in it.
             front = [_without(one, key) for one in front]
         else:
-            kept.keep(key, text)
-    back = kept.insert([call for blob in blobs for call in blob["calls"]])
+            edited.leave_text(key, text)
+    back = edited.insert_calls([call for blob in blobs for call in blob["calls"]])
     answers = [one for blob in blobs for one in blob.get("answers", ())] if back else []
-    mine = kept.bytes()
+    mine = edited.bytes()
     pieces = [*map(_encode, front), *([mine] if mine else ()), *map(_encode, answers)]
     return [Edit(span.start, span.end, b",".join(pieces))]
 
@@ -125,7 +125,7 @@ def _only_text(content: Any) -> str | None:
     return content if isinstance(content, str) else None
 
 
-class _Kept:
+class MessageEdit:
     """The client's message as the last hop alone: its text, its calls, the withheld among them."""
 
     def __init__(self, request: ChatRequest, span: Span, message: dict[str, Any]) -> None:
@@ -137,7 +137,7 @@ class _Kept:
         self._drop: set[str] = set()
         self._says = bool(message.get("content"))
 
-    def keep(self, key: str, last: str) -> None:
+    def leave_text(self, key: str, last: str) -> None:
         """Leave what the last hop said, of one text."""
         content = self._message.get(key)
         if key == "content":
@@ -156,7 +156,7 @@ class _Kept:
             nothing = b"null" if key == "content" else b'""'
             self._edits.append(Edit(*value, quote(last) if last else nothing))
 
-    def cut(self, key: str, given: list[Any], rest: list[Any]) -> None:
+    def leave_parts(self, key: str, given: list[Any], rest: list[Any]) -> None:
         """Leave the end of a list: all but parts of earlier hops, and of one what the last hop said."""
         value = next(m.value for m in reversed(self._found) if m.key == key)
         gone = len(given) - len(rest)
@@ -169,7 +169,7 @@ class _Kept:
         if rest[0] != given[gone]:
             self._edits.append(Edit(*places[gone], _encode(rest[0])))
 
-    def insert(self, withheld: Sequence[tuple[int, dict[str, Any]]]) -> bool:
+    def insert_calls(self, withheld: Sequence[tuple[int, dict[str, Any]]]) -> bool:
         """Put withheld calls among those that the client has; tell whether they have a place there."""
         if not withheld or not calls_of(self._message):
             return False

@@ -7,15 +7,14 @@ from typing import Any
 
 import msgspec
 
+from modegate.core.dialects.common.answer_json import member, members_in
 from modegate.core.dialects.common.frames import OwnFrames, framed, readable_data, with_member
 from modegate.core.dialects.common.straight import LooseEvent
-from modegate.core.dialects.messages.answer.blocks import CALL, DELTAS, SHOWN, TEXT, THINKING
+from modegate.core.dialects.messages.answer.answer_items import CALL, DELTAS, SHOWN, TEXT, THINKING
 from modegate.core.dialects.messages.answer.parsing import block_data, raw_input
 from modegate.core.step.answer.calls import canonical
 from modegate.core.step.answer.straightener import Ids
-from modegate.core.wire.json_spans import members
 from modegate.core.wire.sse import Frame
-from modegate.core.wire.surrogates import without_lone_surrogates
 
 CALL_DELTA = "input_json_delta"
 _BLOCK_OF = {delta: kind for kind in (TEXT, THINKING) for delta in DELTAS[kind]}
@@ -112,8 +111,7 @@ class LooseBlock:
             return (frame,)
         data = frame.data or b""
         block = block_data(data)
-        found = members(without_lone_surrogates(block))
-        begin, end = next(one.value for one in found if one.key == self.kind)
+        begin, end = member(members_in(block), self.kind)
         delta = {"type": f"{self.kind}_delta", self.kind: msgspec.Raw(block[begin:end])}
         empty = with_member(data, b'""', "content_block", self.kind)
         return framed(empty, frame.event), self._delta(delta, own)

@@ -12,7 +12,9 @@ from typing import Any
 
 import msgspec
 
+from modegate.core.dialects.common.answer_json import member, members_in
 from modegate.core.dialects.common.strict_json import (
+    CALL_TYPES,
     MAX_DEPTH,
     check_inherited,
     check_objects,
@@ -20,6 +22,7 @@ from modegate.core.dialects.common.strict_json import (
     objects_in,
 )
 from modegate.core.dialects.common.tools import spelling
+from modegate.core.dialects.common.words import words
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.wire.json_spans import Edit, Span, apply, elements, members
 from modegate.core.wire.surrogates import without_lone_surrogates
@@ -33,49 +36,14 @@ MAX_BLOCKS = 4096
 """Blocks in one answer; a text with citations has one for each stretch."""
 
 # Keys that decide what a block is. Clients in some languages match keys without regard to case.
-_EXACT = frozenset(
-    {
-        "content",
-        "content_block",
-        "data",
-        "delta",
-        "id",
-        "index",
-        "input",
-        "message",
-        "name",
-        "partial_json",
-        "signature",
-        "stop_reason",
-        "text",
-        "thinking",
-        "tool_use_id",
-        "type",
-    }
-)
+_EXACT = words("""
+    content content_block data delta id index input message name partial_json signature stop_reason
+    text thinking tool_use_id type
+""")
 _SPELLINGS = frozenset(map(spelling, _EXACT))
 # What other APIs call the place of a call.
 _CALL_LIKE = frozenset({"toolcalls", "toolcall", "functioncall", "functioncalls", "tooluse"})
-# Types of items that a client would run, in this API and in others, in the most lenient spelling.
-_CALL_TYPES = frozenset(
-    map(
-        spelling,
-        (
-            "apply_patch_call",
-            "computer_call",
-            "custom_tool_call",
-            "function",
-            "function_call",
-            "local_shell_call",
-            "mcp_call",
-            "mcp_tool_use",
-            "server_tool_use",
-            "shell_call",
-            "tool_call",
-            "tool_use",
-        ),
-    )
-)
+_CALL_TYPES = CALL_TYPES | {"function"}
 
 # Members of a block that hold what somebody else has written: a call's arguments, schemas of tools.
 _OPAQUE = frozenset({"input", "tools", "tool_changes"})
@@ -139,14 +107,13 @@ def parse_message(data: bytes) -> dict[str, Any]:
 
 def raw_input(block: bytes) -> str:
     """Return a block's arguments as they are written."""
-    span = next(m.value for m in members(without_lone_surrogates(block)) if m.key == "input")
-    return block[span.start : span.end].decode()
+    start, stop = member(members_in(block), "input")
+    return block[start:stop].decode()
 
 
 def block_data(event: bytes) -> bytes:
     """Return the block of a `content_block_start`."""
-    found = members(without_lone_surrogates(event))
-    start, stop = next(one.value for one in found if one.key == "content_block")
+    start, stop = member(members_in(event), "content_block")
     return event[start:stop]
 
 
@@ -164,11 +131,11 @@ def _check(
 ) -> None:
     # A call's arguments are the tool's own matter: what is wrong with them is wrong with the call alone.
     inputs = [
-        Edit(*member.value, b"null")
+        Edit(*one.value, b"null")
         for place in places
         if data[place.start] == 0x7B
-        for member in members(data, place)
-        if member.key == "input"
+        for one in members(data, place)
+        if one.key == "input"
     ]
     check_objects(apply(data, inputs), lambda _found: None)
     _check_inside(value, {id(block) for block in blocks}, MAX_DEPTH)
@@ -206,18 +173,6 @@ def _check_key(key: str) -> None:
         raise AnswerUnreadable(f"the upstream sent the key {key[:80]!r} in an unknown spelling")
     if spelled in _CALL_LIKE:
         raise AnswerUnreadable(f"the upstream sent calls under the unknown key {key[:80]!r}")
-
-
-def stop_reason(holder: Mapping[str, Any]) -> str | None:
-    """Return why an answer ended; None while it has not.
-
-    Raises:
-        AnswerUnreadable: it is not a string.
-    """
-    reason = holder.get("stop_reason")
-    if reason is not None and not isinstance(reason, str):
-        raise AnswerUnreadable("the upstream's 'stop_reason' is not a string")
-    return reason or None
 
 
 INPUT_TOKENS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")

@@ -15,26 +15,19 @@ import msgspec
 from modegate.core.dialects.common.call_members import is_index
 from modegate.core.dialects.common.frames import framed, readable_data, with_member
 from modegate.core.dialects.common.straight import AMBIGUOUS, BaseStraightener, may_be_index
+from modegate.core.dialects.common.words import words
 from modegate.core.dialects.messages.answer import loose_item
-from modegate.core.dialects.messages.answer.blocks import CALL, TEXT, THINKING
+from modegate.core.dialects.messages.answer.answer_items import CALL, TEXT, THINKING
 from modegate.core.dialects.messages.answer.loose_item import CALL_DELTA, Event, LooseBlock
 from modegate.core.dialects.messages.answer.parsing import MAX_CALLS
 from modegate.core.step.answer.straightener import Ids
 from modegate.core.wire.sse import Frame
 
 _TEXT_DELTAS = {"text_delta": TEXT, "thinking_delta": THINKING}
-_EVENTS = frozenset(
-    {
-        "message_start",
-        "content_block_start",
-        "content_block_delta",
-        "content_block_stop",
-        "message_delta",
-        "message_stop",
-        "ping",
-        "error",
-    }
-)
+_EVENTS = words("""
+    message_start content_block_start content_block_delta content_block_stop message_delta
+    message_stop ping error
+""")
 """Events that are known by their name, where their data has no type."""
 _MAX_OPEN = 2 * MAX_CALLS
 """Blocks that are under way at one time: each of them may be looked at for each delta that comes."""
@@ -46,7 +39,6 @@ class MessagesStraightener(BaseStraightener[Event]):
     INDEX = "index"
 
     def __init__(self, limit: int, ids: Ids) -> None:
-        """Begin; at most `limit` bytes may wait."""
         super().__init__(limit, ids, loose_item.read_event)
         self._begun = False
         self._blocks: deque[LooseBlock] = deque()

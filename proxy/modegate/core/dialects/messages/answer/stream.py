@@ -7,49 +7,29 @@ answer ends decides whether that can be, so it is judged there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
-from modegate.core.dialects.common.call_members import is_index, second
-from modegate.core.dialects.common.frames import note_doubt
-from modegate.core.dialects.common.strict_json import exactly
+from modegate.core.dialects.common.call_members import ambiguity, is_index
+from modegate.core.dialects.common.frames import note_doubt, one_part
+from modegate.core.dialects.common.strict_json import exactly, reason_in
 from modegate.core.dialects.messages.answer import parsing
-from modegate.core.dialects.messages.answer.blocks import (
+from modegate.core.dialects.messages.answer.answer_items import (
     CALL,
     DELTAS,
-    SHOWN,
     Block,
     MessageRead,
-    begin,
 )
+from modegate.core.dialects.messages.answer.calls import add_input, begin_block, begin_input
+from modegate.core.dialects.messages.answer.frame import MessagesFrame
 from modegate.core.errors import AnswerUnreadable, UpstreamFailed
 from modegate.core.step.answer.parts import Kind, Part
 from modegate.core.step.answer.straightener import Straight
 from modegate.core.step.reasons import Reason
-from modegate.core.wire.arguments import has_half
 from modegate.core.wire.sse import BLANK, Frame
 
 _CALL_DELTA = "input_json_delta"
 _PIECE = frozenset({"type", "partial_json"})
 _KNOWN = frozenset().union(*DELTAS.values(), {_CALL_DELTA})
-
-
-@dataclass(eq=False, slots=True)
-class MessagesFrame:
-    """One frame as the writer needs it."""
-
-    raw: bytes
-    data: bytes = b""
-    event: bytes = b""
-    kind: str = ""
-    own: bool = False
-    """It came in another form, so that its lines are ours."""
-    """The event's type; empty for a comment."""
-    index: int = 0
-    reason: str | None = None
-    """Why the answer ended, as this frame says."""
-    usage: dict[str, Any] = field(default_factory=dict)
-    """What the hop cost by now."""
 
 
 class MessagesStreamReader:
@@ -58,7 +38,6 @@ class MessagesStreamReader:
     ordered = True
 
     def __init__(self, *, strictly: bool) -> None:
-        """Begin a hop; `strictly` for one of which the frames are edited, as something was sent before."""
         self._later = strictly
         self._named: bool | None = None
         """Whether frames say what they are in `event:` too: some clients read nothing without it."""
@@ -70,14 +49,12 @@ class MessagesStreamReader:
 
     @property
     def choices(self) -> dict[int, MessageRead]:
-        """What the answer has said: one choice, once it has begun."""
         return {} if self._read is None else {0: self._read}
 
     def read(self, frame: Frame) -> list[Part]:
-        """Read one frame and give its part."""
         data = frame.data.strip(BLANK) if frame.data is not None else b""
         if not data:
-            return _part(MessagesFrame(frame.raw), Kind.TAIL)
+            return one_part(MessagesFrame(frame.raw), Kind.TAIL)
         plain = parsing.plain_delta(data)
         if plain is not None:
             return self._plain(frame, data, *plain)
@@ -116,12 +93,12 @@ class MessagesStreamReader:
                 return self._finish(frame, value)
             case "message_stop":
                 self._begun()
-                return _part(frame, Kind.DONE)
+                return one_part(frame, Kind.DONE)
             case "error":
                 return self._error(frame, value)
             case _:
                 # A ping, or an event that is not known: nothing in it is a call, and no client counts it.
-                return _part(frame, Kind.TAIL)
+                return one_part(frame, Kind.TAIL)
 
     def _begun(self) -> MessageRead:
         if self._read is None:
@@ -139,13 +116,13 @@ class MessagesStreamReader:
             raise AnswerUnreadable("the upstream's 'message_start' has content already")
         self._read = MessageRead()
         self._spend(message.get("usage"))
-        return _part(frame, Kind.LIVE)
+        return one_part(frame, Kind.LIVE)
 
     def _spend(self, usage: Any) -> dict[str, Any]:
         if isinstance(usage, dict):
             # Not whatever is told under ever new keys, which a stream without an end could fill memory with.
-            said = {key: usage[key] for key in parsing.TOKENS if type(usage.get(key)) is int}
-            self.usage = {**(self.usage or {}), **said}
+            counts = {key: usage[key] for key in parsing.TOKENS if type(usage.get(key)) is int}
+            self.usage = {**(self.usage or {}), **counts}
         return dict(self.usage or {})
 
     def _block(self, frame: MessagesFrame, value: dict[str, Any]) -> list[Part]:
@@ -159,11 +136,11 @@ class MessagesStreamReader:
         if not is_index(index) or index <= self._index:
             raise AnswerUnreadable("the upstream sent blocks out of order")
         frame.index = self._index = index
-        self._open = block = begin(start, read)
+        self._open = block = begin_block(start, read)
         read.blocks.append(block)
         if len(read.calls) > parsing.MAX_CALLS or len(read.blocks) > parsing.MAX_BLOCKS:
             raise AnswerUnreadable("the upstream sent too many blocks")
-        _begin_input(block, frame.data)
+        begin_input(block, frame.data)
         if block.kind != CALL:
             read.size += len(frame.raw)
             if not read.whole:
@@ -184,10 +161,10 @@ class MessagesStreamReader:
         if block.kind != kind:
             raise AnswerUnreadable(f"the upstream sent {kind} in a block of type {block.kind!r}")
         self._say(block, text, data)
-        return _part(ours, Kind.LIVE)
+        return one_part(ours, Kind.LIVE)
 
     def _say(self, block: Block, text: str, data: bytes) -> None:
-        self._begun().hear(block, text)
+        self._begun().add_text(block, text)
         if "\ufffd" in text and b"\\ud" in data.lower():
             # Half of a pair of surrogates, which a client joins with the other half in the next piece.
             block.strange = True
@@ -203,8 +180,8 @@ class MessagesStreamReader:
         elif block.call.ran and kind != _CALL_DELTA:
             pass  # of what the provider ran; it goes with it, or not at all
         elif kind == _CALL_DELTA and isinstance(delta.get("partial_json"), str):
-            block.call.odd = block.call.odd or second(delta, _PIECE)
-            _add_input(block, exactly(frame.data, value)["delta"]["partial_json"])
+            block.call.odd = block.call.odd or ambiguity(delta, _PIECE)
+            add_input(block, exactly(frame.data, value)["delta"]["partial_json"])
         else:
             block.call.odd = Reason.PIECE_OF_TYPE.with_(repr(kind[:80]))
         return self._blocks_part(frame, block)
@@ -221,7 +198,7 @@ class MessagesStreamReader:
         if kind == "signature_delta":
             block.sign(_string(delta, "signature"))
         elif kind == "citations_delta":
-            self._begun().cite(block, delta.get("citation"))
+            self._begun().add_citation(block, delta.get("citation"))
         elif kind == "compaction_delta":
             block.strange = block.strange or set(delta) - {"type", "content"} != set()
             self._say(
@@ -246,14 +223,14 @@ class MessagesStreamReader:
         if not isinstance(delta, dict):
             raise AnswerUnreadable("the upstream's 'delta' is not an object")
         frame.usage = self._spend(value.get("usage"))
-        frame.reason = parsing.stop_reason(delta)
+        frame.reason = reason_in(delta, "stop_reason")
         if frame.reason is None:
-            return _part(frame, Kind.TAIL)
+            return one_part(frame, Kind.TAIL)
         if read.finish not in (None, frame.reason):
             raise AnswerUnreadable("the upstream gave two reasons for the end of one answer")
         read.finish = frame.reason
         self._open = None
-        return _part(frame, Kind.FINISH)
+        return one_part(frame, Kind.FINISH)
 
     def _error(self, frame: MessagesFrame, value: dict[str, Any]) -> list[Part]:
         if self._later:
@@ -261,18 +238,12 @@ class MessagesStreamReader:
             error = value.get("error")
             why = error.get("message") if isinstance(error, dict) else None
             raise UpstreamFailed(f"the upstream broke off its answer: {str(why)[:300]}")
-        return _part(frame, Kind.ERROR)
+        return one_part(frame, Kind.ERROR)
 
     def _blocks_part(self, frame: MessagesFrame, block: Block) -> list[Part]:
         if block.call is None:
-            return _part(frame, Kind.LIVE)
-        parts = _part(frame, Kind.CALL)
-        parts[0].calls = (block.call,)
-        return parts
-
-
-def _part(frame: MessagesFrame, kind: Kind) -> list[Part]:
-    return [Part(frame, kind, size=len(frame.raw))]
+            return one_part(frame, Kind.LIVE)
+        return one_part(frame, Kind.CALL, block.call)
 
 
 def _string(delta: dict[str, Any], key: str) -> str:
@@ -280,26 +251,3 @@ def _string(delta: dict[str, Any], key: str) -> str:
     if not isinstance(value, str):
         raise AnswerUnreadable(f"the upstream's {key!r} is not a string")
     return value
-
-
-def _begin_input(block: Block, data: bytes) -> None:
-    """Take the arguments that a call begins with: mostly none, from some servers all of them."""
-    if block.call is None or block.kind in SHOWN or "input" not in block.start:
-        return
-    value = block.start["input"]
-    if isinstance(value, dict):
-        if value:
-            block.call.pieces.append(parsing.raw_input(parsing.block_data(data)))
-            block.complete = True
-    elif value not in (None, ""):
-        block.call.odd = Reason.ARGUMENTS_NO_OBJECT
-
-
-def _add_input(block: Block, piece: str) -> None:
-    call = block.call
-    if call is None or not piece:
-        return
-    if block.complete:
-        call.odd = Reason.ARGUMENTS_TWICE
-    call.pieces.append(piece)
-    call.split = call.split or has_half(piece)

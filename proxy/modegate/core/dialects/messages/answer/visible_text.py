@@ -14,7 +14,7 @@ _DELTAS = {"text_delta": TEXT, "thinking_delta": THINKING}
 _ENDS = frozenset({"message_delta", "message_stop"})
 
 
-def spoken(data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]]:
+def visible_texts(data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]]:
     """Return the text of the blocks, and whether the answer ends."""
     if not streamed:
         blocks = parsing.blocks_of(parsing.parse_message(data))
@@ -23,7 +23,7 @@ def spoken(data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]
     plain = parsing.plain_delta(data)
     if plain is not None:
         index, of, text = plain
-        return _said(of, text, index), frozenset()
+        return _texts(of, text, index), frozenset()
     value = parsing.parse_event(data)
     kind, place = value.get("type"), value.get("index")
     if kind == "content_block_start" and isinstance(value.get("content_block"), dict):
@@ -31,16 +31,16 @@ def spoken(data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]
     delta = value.get("delta")
     if kind == "content_block_delta" and isinstance(delta, dict):
         of = _DELTAS.get(str(delta.get("type")), "")
-        return _said(of, delta.get(of), place), frozenset()
+        return _texts(of, delta.get(of), place), frozenset()
     return [], frozenset({0} if str(kind) in _ENDS else ())
 
 
 def _block(block: dict[str, Any], place: Any) -> list[Spoken]:
     of = str(block.get("type"))
-    return _said(of, block.get(of), place)
+    return _texts(of, block.get(of), place)
 
 
-def _said(of: str, text: Any, place: Any) -> list[Spoken]:
+def _texts(of: str, text: Any, place: Any) -> list[Spoken]:
     if not isinstance(text, str) or of not in (TEXT, THINKING):
         return []
     # Thinking is signed.
@@ -50,5 +50,4 @@ def _said(of: str, text: Any, place: Any) -> list[Spoken]:
 
 
 def system_text(request: MessagesRequest) -> str:
-    """Return the `system` of a request."""
     return content_text(request.value("system"))

@@ -7,12 +7,15 @@ from typing import Any
 
 import msgspec
 
+from modegate.core.dialects.common.answer_json import member
+from modegate.core.dialects.common.strict_json import reason_in
 from modegate.core.dialects.messages.answer import parsing
-from modegate.core.dialects.messages.answer.blocks import TEXT, MessageRead, begin
+from modegate.core.dialects.messages.answer.answer_items import TEXT, MessageRead
+from modegate.core.dialects.messages.answer.calls import begin_block
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.step.answer.calls import Gathered
 from modegate.core.step.reasons import Reason
-from modegate.core.wire.json_spans import Edit, Member, Span, apply, elements, members, without
+from modegate.core.wire.json_spans import Edit, Span, apply, elements, members, without
 from modegate.core.wire.surrogates import without_lone_surrogates
 
 
@@ -20,11 +23,6 @@ class MessagesWhole:
     """One body, read; written again without what was not released."""
 
     def __init__(self, body: bytes) -> None:
-        """Read it.
-
-        Raises:
-            AnswerUnreadable: it cannot be read with no doubt left.
-        """
         self._body = body
         value = parsing.parse_message(body)
         self._readable = without_lone_surrogates(body)
@@ -36,8 +34,8 @@ class MessagesWhole:
         self._top = members(self._readable)
         self._places: list[Span] = []
         if isinstance(value.get("content"), list):
-            self._read = self.choices[0] = MessageRead(finish=parsing.stop_reason(value))
-            self._places = elements(self._readable, _member(self._top, "content").value)
+            self._read = self.choices[0] = MessageRead(finish=reason_in(value, "stop_reason"))
+            self._places = elements(self._readable, member(self._top, "content"))
             for place, start in zip(self._places, parsing.blocks_of(value), strict=True):
                 self._block(place, start)
             if self.failed:
@@ -45,7 +43,7 @@ class MessagesWhole:
                 self._read.calls.clear()
 
     def _block(self, place: Span, start: dict[str, Any]) -> None:
-        block = begin(start, self._read)
+        block = begin_block(start, self._read)
         block.closed = True
         block.raw = self._body[place.start : place.end]
         self._read.blocks.append(block)
@@ -64,20 +62,19 @@ class MessagesWhole:
         stop: frozenset[int],
         usage: Sequence[Mapping[str, Any]],
     ) -> bytes:
-        """Return the body without the blocks that were not released; see `base.WholeAnswer`."""
         if not self.choices:
             return self._body
         front = [block.encoded() for read in before for block in read.shown()]
         back = [msgspec.json.encode({"type": TEXT, "text": text}) for text in closing.values()]
         edits = self._content_edits(front, back)
         if stop and self._read.finish in parsing.CALL_STOPS:
-            edits.append(Edit(*_member(self._top, "stop_reason").value, b'"end_turn"'))
+            edits.append(Edit(*member(self._top, "stop_reason"), b'"end_turn"'))
         return apply(self._body, [*edits, *self._usage_edits(usage)])
 
     def _content_edits(self, front: list[bytes], back: list[bytes]) -> list[Edit]:
         shown = [at for at, block in enumerate(self._read.blocks) if block.shown]
         if not shown:
-            span = _member(self._top, "content").value
+            span = member(self._top, "content")
             return (
                 [Edit(*span, b"[" + b",".join(front + back) + b"]")]
                 if self._places
@@ -93,12 +90,8 @@ class MessagesWhole:
         if not usage or self.usage is None:
             return []
         total = parsing.output_tokens(self.usage) + sum(map(parsing.output_tokens, usage))
-        found = members(self._readable, _member(self._top, "usage").value)
+        found = members(self._readable, member(self._top, "usage"))
         return [Edit(*m.value, b"%d" % total) for m in found if m.key == "output_tokens"]
-
-
-def _member(found: list[Member], key: str) -> Member:
-    return next(member for member in found if member.key == key)
 
 
 def _add_input(call: Gathered, raw: bytes, value: Any) -> None:

@@ -11,12 +11,13 @@ from typing import Any
 
 import msgspec
 
+from modegate.core.dialects.common.answer_json import member
+from modegate.core.dialects.messages.answer.frame import MessagesFrame
 from modegate.core.dialects.messages.answer.parsing import CALL_STOPS, INPUT_TOKENS, output_tokens
-from modegate.core.dialects.messages.answer.stream import MessagesFrame
 from modegate.core.dialects.messages.api import API
 from modegate.core.errors import ModegateError, UpstreamFailed, error_json
 from modegate.core.step.answer.parts import Kind, Part
-from modegate.core.wire.json_spans import Edit, Member, Span, apply, members
+from modegate.core.wire.json_spans import Edit, Span, apply, members
 from modegate.core.wire.sse import FrameWriter
 from modegate.core.wire.surrogates import without_lone_surrogates
 
@@ -29,7 +30,6 @@ class MessagesStreamWriter:
     """Writes the client's stream."""
 
     def __init__(self) -> None:
-        """Begin an answer."""
         self._later = False
         self._spent = 0
         self._next = 0
@@ -40,11 +40,9 @@ class MessagesStreamWriter:
         self._out = FrameWriter()
 
     def seen(self, part: Part) -> None:
-        """Note how the upstream ends its lines."""
         self._out.seen(part.frame.raw)
 
     def write(self, parts: Sequence[Part]) -> bytes:
-        """Return the bytes of parts that may go."""
         return b"".join(self._frame(part.frame, part) for part in parts)
 
     def _frame(self, frame: MessagesFrame, part: Part) -> bytes:
@@ -72,7 +70,7 @@ class MessagesStreamWriter:
         if frame.index == place:
             return self._edited(frame, [])
         top = members(without_lone_surrogates(frame.data))
-        return self._edited(frame, [Edit(*_value(top, "index"), b"%d" % place)])
+        return self._edited(frame, [Edit(*member(top, "index"), b"%d" % place)])
 
     def _finish_edits(self, frame: MessagesFrame, *, stop: bool) -> list[Edit]:
         if not (stop or self._later):
@@ -81,10 +79,10 @@ class MessagesStreamWriter:
         top = members(data)
         edits: list[Edit] = []
         if stop and frame.reason in CALL_STOPS:
-            delta = members(data, _value(top, "delta"))
-            edits.append(Edit(*_value(delta, "stop_reason"), b'"end_turn"'))
-        if self._later and any(member.key == "usage" for member in top):
-            edits += self._usage_edits(frame, data, _value(top, "usage"))
+            delta = members(data, member(top, "delta"))
+            edits.append(Edit(*member(delta, "stop_reason"), b'"end_turn"'))
+        if self._later and any(one.key == "usage" for one in top):
+            edits += self._usage_edits(frame, data, member(top, "usage"))
         return edits
 
     def _usage_edits(self, frame: MessagesFrame, data: bytes, span: Span) -> list[Edit]:
@@ -92,11 +90,11 @@ class MessagesStreamWriter:
         if data[span.start : span.start + 1] != b"{":
             return []
         found = members(data, span)
-        told = {member.key for member in found}
+        told = {one.key for one in found}
         edits = [
-            Edit(*member.value, b"%d" % (self._spent + output_tokens(frame.usage)))
-            for member in found
-            if member.key == "output_tokens"
+            Edit(*one.value, b"%d" % (self._spent + output_tokens(frame.usage)))
+            for one in found
+            if one.key == "output_tokens"
         ]
         for key in INPUT_TOKENS:
             count = frame.usage.get(key)
@@ -107,12 +105,10 @@ class MessagesStreamWriter:
         return edits
 
     def next_hop(self, usage: Mapping[str, Any] | None) -> None:
-        """Another hop's parts follow; this is the usage of the one that was."""
         self._later = True
         self._spent += output_tokens(usage or {})
 
     def text(self, choice: int, text: str) -> bytes:
-        """Return a block of text of our own."""
         closing, place = self._close(), self._next
         self._next += 1
         events = (
@@ -144,7 +140,6 @@ class MessagesStreamWriter:
         return b"" if self._over else self._event(PING)
 
     def done(self) -> bytes:
-        """Return the end of the answer."""
         closing = self._close()
         self._over = True
         return closing + self._event({"type": "message_stop"})
@@ -169,7 +164,3 @@ class MessagesStreamWriter:
 
 def _text(text: str) -> dict[str, str]:
     return {"type": "text", "text": text}
-
-
-def _value(found: list[Member], key: str) -> Span:
-    return next(member.value for member in found if member.key == key)

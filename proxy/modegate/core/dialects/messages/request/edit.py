@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
 from modegate.core.dialects.common import choice, exits
 from modegate.core.dialects.common.texts import grow_value
 from modegate.core.dialects.common.tool_filter import Filtered, exit_edit, keep_edits, names_of
-from modegate.core.dialects.common.tools import Declared
 from modegate.core.dialects.messages.request import hosted, tool_references
 from modegate.core.dialects.messages.request.mcp import Servers
 from modegate.core.dialects.messages.request.parsing import MessagesRequest
@@ -18,7 +16,7 @@ from modegate.core.dialects.messages.request.tools import Tool, may_stay, names_
 from modegate.core.errors import BadRequest
 from modegate.core.ids import ToolName
 from modegate.core.policy.in_force import ModesInForce
-from modegate.core.policy.model import EXIT_TOOL, NO_TOOL, Exit
+from modegate.core.policy.model import EXIT_TOOL, NO_TOOL
 from modegate.core.step import exit_tool
 from modegate.core.step.dialect import Assembled
 from modegate.core.step.exit_tool import NATIVE
@@ -38,7 +36,7 @@ DIRECT = "direct"
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _RemainingTools:
     """The definitions that stay."""
 
     tools: list[Tool]
@@ -72,7 +70,8 @@ def assemble(request: MessagesRequest, in_force: ModesInForce, section: str) -> 
     servers = Servers(request, in_force)
     hosted.refuse(request, in_force, servers)
     leave = exit_tool.exit_of(in_force)
-    native = _bridged(request, leave)
+    own = [tool for tool in request.tools if not tool.hosted]
+    native = exits.bridged(request, own, leave, "input_schema")
 
     def stays(tool: Tool) -> bool:
         if tool.toolset:
@@ -81,7 +80,7 @@ def assemble(request: MessagesRequest, in_force: ModesInForce, section: str) -> 
 
     # A server's tools cannot be told from a definition within the messages.
     inline = [tool for tool in request.inline if not tool.toolset or servers.every]
-    kept = _Kept(list(filter(stays, request.tools)), list(filter(stays, inline)))
+    kept = _RemainingTools(list(filter(stays, request.tools)), list(filter(stays, inline)))
     ours = leave is not None and native is None and request.declares_tools
     tools = _with_exit(request, kept) if ours else _filtered(request, kept)
     drop = hosted.removable(request, in_force, servers) | tools.drop
@@ -99,7 +98,7 @@ def assemble(request: MessagesRequest, in_force: ModesInForce, section: str) -> 
     return Assembled(apply(request.body, edits), names, name, tools.beside)
 
 
-def _filtered(request: MessagesRequest, kept: _Kept) -> Filtered:
+def _filtered(request: MessagesRequest, kept: _RemainingTools) -> Filtered:
     """Keep what stays, and see to it that the API has a tool where it wants one."""
     declared = request.tools
     names = names_of(kept.usable)
@@ -120,17 +119,16 @@ def _filtered(request: MessagesRequest, kept: _Kept) -> Filtered:
     return Filtered(edits, names, beside=(*kept.placeholders, NO_TOOL))
 
 
-def _with_exit(request: MessagesRequest, kept: _Kept) -> Filtered:
+def _with_exit(request: MessagesRequest, kept: _RemainingTools) -> Filtered:
     """Add the exit tool behind what was kept, or in the place of all that was not."""
     edits = [*choice_edits(request, kept.names), *_beside(request, kept, EXIT_ENTRY)]
     return Filtered(edits, (*names_of(kept.usable), EXIT_TOOL), beside=kept.placeholders)
 
 
-def _beside(request: MessagesRequest, kept: _Kept, entry: bytes) -> list[Edit]:
+def _beside(request: MessagesRequest, kept: _RemainingTools, entry: bytes) -> list[Edit]:
     """Return the edits that leave what is kept and an entry of ours behind it."""
     if not request.tools:
-        span, alone = request.top.get("tools"), b"[" + entry + b"]"
-        return [Edit(*span, alone) if span else _new_member(request, "tools", alone)]
+        return [request.set_member("tools", b"[" + entry + b"]")]
     added = exit_edit(request.tools, entry, any_kept=bool(kept.tools))
     if not kept.tools:
         return [added]
@@ -139,7 +137,7 @@ def _beside(request: MessagesRequest, kept: _Kept, entry: bytes) -> list[Edit]:
 
 
 def _stays(
-    request: MessagesRequest, kept: _Kept, in_force: ModesInForce, servers: Servers
+    request: MessagesRequest, kept: _RemainingTools, in_force: ModesInForce, servers: Servers
 ) -> tool_references.Stays:
     gone = request.declared - kept.names
     starts = {tool.span.start for tool in kept.inline}
@@ -167,7 +165,9 @@ def _callable(request: MessagesRequest, tool: Tool, in_force: ModesInForce) -> b
     return any(request.decode(span) == DIRECT for span in callers)
 
 
-def _caller_edits(request: MessagesRequest, kept: _Kept, in_force: ModesInForce) -> list[Edit]:
+def _caller_edits(
+    request: MessagesRequest, kept: _RemainingTools, in_force: ModesInForce
+) -> list[Edit]:
     """Leave the model itself as the only caller, where code may not run."""
     if in_force.may_run(hosted.CODE):
         return []
@@ -186,35 +186,18 @@ def section_edits(request: MessagesRequest, section: str) -> list[Edit]:
         BadRequest: `system` is neither a string nor a list.
     """
     span = request.top.get("system")
-    if span is None:
-        return [_new_member(request, "system", quote(section))]
-    if request.text(span) in (b"null", b'""'):
-        return [Edit(*span, quote(section))]
+    if span is None or request.text(span) in (b"null", b'""'):
+        return [request.set_member("system", quote(section))]
     grown = grow_value(request, span, section)
     if grown is None:
         raise BadRequest("'system' is neither a string nor a list of blocks")
     return [grown]
 
 
-def _new_member(request: MessagesRequest, key: str, value: bytes) -> Edit:
-    at = request.members[0].start
-    return Edit(at, at, quote(key) + b":" + value + b",")
-
-
 EXIT_ENTRY = msgspec.json.encode(
     {"name": EXIT_TOOL, "description": exit_tool.DESCRIPTION, "input_schema": exits.PARAMETERS}
 )
 """The exit tool's definition: the same bytes in every session, at the end of the list."""
-
-
-def _bridged(request: MessagesRequest, leave: Exit | None) -> Declared | None:
-    """Return the agent's own exit tool if it stays."""
-
-    def schema(tool: Declared) -> Any:
-        return exits.inner(request.decode(tool.span), "input_schema")
-
-    own = [tool for tool in request.tools if not tool.hosted]
-    return exits.bridged(own, leave, schema)
 
 
 KEY = "tool_choice"

@@ -6,35 +6,34 @@ move `cache_control`, write a call's arguments in their own way. A key holds wha
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 
-from modegate.core.dialects.messages.answer.blocks import (
+from modegate.core.dialects.messages.answer.answer_items import (
     CALL,
     TEXT,
     THINKING,
     Block,
     MessageRead,
+    input_of,
     mark,
-    refused_block,
-    result_block,
 )
 from modegate.core.dialects.messages.request.parsing import MessagesRequest, blocks_of
 from modegate.core.identify.reminders import plain_parts
-from modegate.core.step.answer.calls import SHORT_ID, Gathered, arguments_hash, digest
+from modegate.core.step.answer.calls import SHORT_ID, SIGNATURE, Gathered, arguments_hash, digest
 from modegate.core.step.answer.parts import Refused
 from modegate.core.step.dialect import Item
 from modegate.core.step.request.request_form import Thoughts
 from modegate.core.step.request.transcript import MAX_BLOB
-from modegate.core.wire.json_spans import Edit, apply
 
 _encode = msgspec.json.encode
 
 RESULT = "tool_result"
-
+_BAD_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 _THOUGHTS = frozenset({THINKING, "redacted_thinking"})
 
@@ -78,9 +77,37 @@ def extend(
         {"role": "assistant", "content": content},
         {"role": "user", "content": list(map(result_block, refused))},
     )
-    at = request.messages[-1].end if request.messages else request.top["messages"].start + 1
-    new = b",".join(map(_encode, turn))
-    return apply(request.body, [Edit(at, at, (b"," if request.messages else b"") + new)])
+    return request.append(b",".join(map(_encode, turn)))
+
+
+def refused_block(one: Refused) -> dict[str, Any]:
+    """Return a refused call as it stands in the history."""
+    call = one.call
+    return {
+        "type": CALL,
+        "id": acceptable(one.id),
+        # Behind the name of its toolset, if it has one.
+        "name": acceptable(call.names[-1] if call.names else ""),
+        "input": input_of(call),
+        **call.extra,
+    }
+
+
+def result_block(one: Refused) -> dict[str, Any]:
+    """Return our answer to a refused call; to one that stood in text there is no result, but words."""
+    if one.call.text:
+        return {"type": TEXT, "text": one.answer}
+    result = {"type": "tool_result", "tool_use_id": acceptable(one.id), "content": one.answer}
+    return result if one.approved else {**result, "is_error": True}
+
+
+def acceptable(name: str) -> str:
+    """Return an id or a name as the API takes it: letters, digits, `_` and `-`, at most 128.
+
+    A signature in an id is litellm's, which takes it as it gave it.
+    """
+    head, sign, signature = name.partition(SIGNATURE)
+    return (_BAD_NAME.sub("_", head)[:128] or "unknown") + sign + signature
 
 
 def blob(read: MessageRead, refused: Sequence[Refused], *, turn: bool) -> bytes:
@@ -111,7 +138,6 @@ def blob(read: MessageRead, refused: Sequence[Refused], *, turn: bool) -> bytes:
 
 
 def items(request: MessagesRequest) -> list[Item]:
-    """Return the history's messages with their keys."""
     found: list[Item] = []
     key, holds = "", False
     for message in request.history:
@@ -124,7 +150,6 @@ def items(request: MessagesRequest) -> list[Item]:
 
 
 def last_key(request: MessagesRequest) -> str:
-    """Return the key of the last message; empty if there is none."""
     rest = (one for one in reversed(request.history) if one.get("role") != "system")
     return next(map(_key, rest), "")
 
@@ -164,8 +189,8 @@ def _call_key(call_id: str, name: str, arguments: str) -> str:
 
 
 def _said_key(text: str, marks: Sequence[str]) -> str:
-    said = "".join(text.split())
-    return f"assistant:{digest(said)}" if said else f"marks:{digest(' '.join(marks))}"
+    words = "".join(text.split())
+    return f"assistant:{digest(words)}" if words else f"marks:{digest(' '.join(marks))}"
 
 
 def _as_agents_write(value: Any) -> Any:
@@ -177,13 +202,12 @@ def _as_agents_write(value: Any) -> Any:
     return [_as_agents_write(inner) for inner in value] if isinstance(value, list) else value
 
 
-def answer_key(said: Sequence[MessageRead]) -> str:
-    """Return the key that the answer will have when the client sends back what these hops said."""
-    released = said[-1].released()
+def answer_key(hops: Sequence[MessageRead]) -> str:
+    released = hops[-1].released()
     if released:
         return _released_key(released[0])
-    blocks = [block for read in said for block in read.shown()]
-    text = "".join(block.said for block in blocks if block.kind == TEXT)
+    blocks = [block for read in hops for block in read.shown()]
+    text = "".join(block.text for block in blocks if block.kind == TEXT)
     marks = [one.hash for block in blocks if block.kind != TEXT and (one := block.segment())]
     return _said_key(text, marks)
 
@@ -194,7 +218,7 @@ def _released_key(call: Gathered) -> str:
 
 
 def newest_is_user(request: MessagesRequest) -> bool:
-    """Return whether the history ends with a message of the user: words, beside results and reminders."""
+    """Return whether the history ends with words of the user: results and reminders are none."""
     for message in reversed(request.history):
         if message.get("role") == "system":
             continue

@@ -25,9 +25,8 @@ class Servers:
     """The servers of one request that stay."""
 
     def __init__(self, request: MessagesRequest, in_force: ModesInForce) -> None:
-        """Find them."""
         self._request = request
-        self._standing = in_force
+        self._in_force = in_force
         self.every = in_force.may_run(ANY)
         """All of them do."""
         servers = [self._read(span) for span in request.servers]
@@ -60,7 +59,7 @@ class Servers:
             return False
         return all(
             tools is not None
-            and all(self._standing.may_run(tool_name(server, tool)) for tool in tools)
+            and all(self._in_force.may_run(tool_name(server, tool)) for tool in tools)
             for tools in known
         )
 

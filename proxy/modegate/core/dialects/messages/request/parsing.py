@@ -26,7 +26,6 @@ class MessagesRequest(Conversation):
     GATED = GATED_KEYS
 
     def read(self) -> None:
-        """Find the messages, the tools and the MCP servers."""
         self.messages = self.objects("messages", required=True)
         self.tools = [read_tool(self, span) for span in self.counted(self.objects("tools"))]
         self.servers = self.objects("mcp_servers")
@@ -66,17 +65,14 @@ class MessagesRequest(Conversation):
 
     @cached_property
     def declared(self) -> frozenset[str]:
-        """Every name under which the agent declares a tool."""
         return frozenset(name for tool in (*self.tools, *self.inline) for name in tool.names)
 
     @property
     def declares_tools(self) -> bool:
-        """Whether it declares any."""
         return bool(self.tools or self.inline)
 
     @cached_property
     def call_ids(self) -> frozenset[str]:
-        """Ids of calls in the history."""
         blocks = (block for message in self.history for block in blocks_of(message))
         return frozenset(str(block.get("id")) for block in blocks if block.get("type") in CALLS)
 

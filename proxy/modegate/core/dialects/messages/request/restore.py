@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from modegate.core.dialects.common.texts import grow
-from modegate.core.dialects.messages.answer.blocks import CALL, CUT, TEXT, THINKING, mark
+from modegate.core.dialects.messages.answer.answer_items import CALL, CUT, TEXT, THINKING, mark
 from modegate.core.dialects.messages.request.parsing import MessagesRequest
 from modegate.core.log.events import Segment
 from modegate.core.step.answer.calls import digest
@@ -75,10 +75,10 @@ def _in_result(request: MessagesRequest, span: Span, text: str) -> Edit | None:
     block = request.decode(last[0]) if last else None
     if not isinstance(block, dict) or block.get("type") != RESULT:
         return None
-    said = block.get("content")
-    known = isinstance(said, str) or (
-        isinstance(said, list)
-        and {one.get("type") for one in said if isinstance(one, dict)} <= {TEXT, "image"}
+    inner = block.get("content")
+    known = isinstance(inner, str) or (
+        isinstance(inner, list)
+        and {one.get("type") for one in inner if isinstance(one, dict)} <= {TEXT, "image"}
     )
     return grow(request, last[0], text) if known else None
 

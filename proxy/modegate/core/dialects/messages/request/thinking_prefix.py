@@ -4,7 +4,7 @@ Newer models check that system text, tools and messages in front of a thinking b
 it was made, and refuse a request in which they are not. A mode that is set or left in the middle of a
 conversation changes system text and tools, so that the thinking of before no longer fits. The API's own
 way out is to let it drop such blocks; it takes a field of the body and a beta header, which others may
-not know, so that they are sent only once it has complained.
+not know, so that they are sent only once it has refused a request.
 
 Source: the Claude API documentation, "Preserved thinking" (prefix checks, `block_binding`).
 """
@@ -21,8 +21,8 @@ from modegate.core.step.effects import CallUpstream, Headers
 from modegate.core.wire.json_spans import Edit, Member, apply
 from modegate.core.wire.request_body import RequestBody
 
-COMPLAINT = b"prefix_mismatch_behavior"
-"""What the API's complaint names as the way out."""
+REFUSED_FOR = b"prefix_mismatch_behavior"
+"""What the API's refusal names as the way out."""
 
 BETA = b"thinking-binding-controls-2026-08-01"
 DROP = {"prefix_mismatch_behavior": "drop_block"}
@@ -30,9 +30,9 @@ DROP = {"prefix_mismatch_behavior": "drop_block"}
 _encode = msgspec.json.encode
 
 
-def mend(call: CallUpstream, complaint: bytes) -> CallUpstream | None:
-    """Let the API drop thinking that no longer fits; None for other complaints, or if it was told already."""
-    if COMPLAINT not in complaint:
+def drop_old_thinking(call: CallUpstream, refusal: bytes) -> CallUpstream | None:
+    """Let the API drop thinking that no longer fits; None if that was not why it refused the request."""
+    if REFUSED_FOR not in refusal:
         return None
     try:
         request = MessagesRequest(RequestBody(call.body))

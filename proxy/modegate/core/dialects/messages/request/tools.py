@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from modegate.core.dialects.common import tool_filter
 from modegate.core.dialects.common.body import Body
 from modegate.core.dialects.common.tools import PLAIN_FIELDS, Declared, read_declared, tool_names
+from modegate.core.dialects.common.words import words
 from modegate.core.ids import ToolName
 from modegate.core.policy.in_force import ModesInForce
 from modegate.core.wire.json_spans import Span
@@ -40,26 +41,11 @@ CALLED = {
 }
 """Types, with their dates or without, whose calls come under another name than that."""
 
-TYPED_FIELDS = PLAIN_FIELDS | {
-    "alloweddomains",
-    "blockeddomains",
-    "caching",
-    "citations",
-    "configs",
-    "displayheightpx",
-    "displaynumber",
-    "displaywidthpx",
-    "enablezoom",
-    "maxcharacters",
-    "maxcontenttokens",
-    "maxtokens",
-    "maxuses",
-    "model",
-    "responseinclusion",
-    "urlsources",
-    "usecache",
-    "userlocation",
-}
+TYPED_FIELDS = PLAIN_FIELDS | words("""
+    alloweddomains blockeddomains caching citations configs displayheightpx displaynumber
+    displaywidthpx enablezoom maxcharacters maxcontenttokens maxtokens maxuses model
+    responseinclusion urlsources usecache userlocation
+""")
 """What may stand beside a type of Anthropic's and declares nothing."""
 
 TOOLSET_FIELDS = TYPED_FIELDS | {"defaultconfig", "mcpservername", "tools"}

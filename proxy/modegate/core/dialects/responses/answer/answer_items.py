@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from modegate.core.dialects.responses.answer.items import CALLS, ItemCall
+from modegate.core.dialects.responses.answer.calls import CALLS, ItemCall
 from modegate.core.dialects.responses.answer.parsing import MAX_CALLS, MAX_ITEMS, MAX_KEPT
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.ids import CallId
@@ -16,7 +16,7 @@ from modegate.core.step.answer.parts import MAX_TEXT, ChoiceRead
 
 
 @dataclass(eq=False, slots=True)
-class Out:
+class OutputItem:
     """One item of an answer."""
 
     index: int
@@ -62,7 +62,7 @@ class Out:
 class ResponsesRead(ChoiceRead):
     """What one hop's answer has said: its items in order."""
 
-    outs: list[Out] = field(default_factory=list)
+    items: list[OutputItem] = field(default_factory=list)
     id: str = ""
     """The response's."""
     kept: int = 0
@@ -85,17 +85,17 @@ class ResponsesRead(ChoiceRead):
 
     def segments(self) -> list[Segment]:
         """Return what the client gets of it, item by item."""
-        return [out.segment() for out in self.outs if out.shown]
+        return [out.segment() for out in self.items if out.shown]
 
-    def add(self, out: Out) -> Out:
+    def add(self, out: OutputItem) -> OutputItem:
         """Take a new item.
 
         Raises:
             AnswerUnreadable: there are too many.
         """
-        if len(self.outs) >= MAX_ITEMS:
+        if len(self.items) >= MAX_ITEMS:
             raise AnswerUnreadable(f"the upstream sent over {MAX_ITEMS} items")
-        self.outs.append(out)
+        self.items.append(out)
         if out.call is not None:
             if len(self.calls) >= MAX_CALLS:
                 raise AnswerUnreadable(f"the upstream sent over {MAX_CALLS} calls")
@@ -108,13 +108,13 @@ class ResponsesRead(ChoiceRead):
         self.stored = self.stored and response.get("store") is not False
         self.surely_stored = self.stored and (self.surely_stored or response.get("store") is True)
 
-    def piece(self, out: Out, text: str) -> None:
+    def piece(self, out: OutputItem, text: str) -> None:
         """Add a piece of visible text, and keep it as long as the whole can be of use."""
         self.size += len(text)
         if self.size <= MAX_TEXT:
             out.pieces.append(text)
 
-    def end(self, out: Out, item: dict[str, Any], raw: bytes) -> None:
+    def end(self, out: OutputItem, item: dict[str, Any], raw: bytes) -> None:
         """Take an item whole."""
         out.ended = True
         self.kept += len(raw)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from modegate.core.dialects.common.call_members import is_index, second
+from modegate.core.dialects.common.call_members import ambiguity, is_index
 from modegate.core.dialects.responses.answer import parsing
-from modegate.core.dialects.responses.answer.items import CALLS, ItemCall, call_of, same_arguments
+from modegate.core.dialects.responses.answer.calls import CALLS, ItemCall, call_of, same_arguments
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.step.reasons import Reason
 from modegate.core.wire.arguments import paired
@@ -51,7 +51,7 @@ class ConsistencyCheck:
         own = _PIECE if kind.endswith(".delta") else _OWN | {key}
         if begins or not self._call.ran:
             # What the provider ran is told of in events of all kinds.
-            self._call.odd = self._call.odd or second(value, own, beside=None)
+            self._call.odd = self._call.odd or ambiguity(value, own, beside=None)
         if begins and kind == f"{begins}.delta":
             piece = parsing.text_in(value, "delta")
             self._pieces.append(piece)

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
+from modegate.core.dialects.common.answer_json import value_of
 from modegate.core.dialects.common.strict_json import check_objects, decode_object
-from modegate.core.dialects.responses.answer.items import CALLS, call_of
-from modegate.core.dialects.responses.answer.output import value_of
+from modegate.core.dialects.responses.answer.calls import CALLS, call_of
 from modegate.core.dialects.responses.answer.whole import ResponsesWhole
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.step.answer.calls import Gathered
@@ -24,11 +24,6 @@ class FetchedItems:
     """What an answer was given to, as a list of items."""
 
     def __init__(self, body: bytes) -> None:
-        """Read it.
-
-        Raises:
-            AnswerUnreadable: it cannot be read with no doubt left.
-        """
         self._body = body
         value = decode_object(body)
         check_objects(body)
@@ -40,11 +35,9 @@ class FetchedItems:
 
     @property
     def calls(self) -> list[Gathered]:
-        """The calls among them."""
         return list(self._calls.values())
 
     def write(self, name: str, refused: frozenset[str], own: frozenset[str]) -> bytes:
-        """Return it without calls that were not released, and results of those and of refused ones."""
         del name, own  # items bear ids of their own
         hidden = refused | {call.id for call in self._calls.values() if not call.released}
         drop = {at for at, item in enumerate(self._items) if not self._stays(at, item, hidden)}
@@ -73,20 +66,13 @@ class FetchedResponse:
     """One body."""
 
     def __init__(self, body: bytes) -> None:
-        """Read it.
-
-        Raises:
-            AnswerUnreadable: it cannot be read with no doubt left.
-        """
         self._whole = ResponsesWhole(body)
 
     @property
     def calls(self) -> list[Gathered]:
-        """Its calls."""
         return self._whole.choices[0].calls
 
     def write(self, name: str, refused: frozenset[str], own: frozenset[str]) -> bytes:
-        """Return it without the calls that were not released, under this id."""
         del refused  # an answer holds calls and no results of them
         body = self._whole.write(before=(), closing={}, stop=frozenset(), usage=())
         edits = [Edit(*span, msgspec.json.encode(name))] if (span := value_of(body, "id")) else []

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from modegate.core.dialects.common.strict_json import exactly
-from modegate.core.dialects.responses.answer.answer_items import Out
-from modegate.core.dialects.responses.answer.items import ItemCall
-from modegate.core.step.answer.parts import Part
+from modegate.core.dialects.responses.answer.answer_items import OutputItem
+from modegate.core.dialects.responses.answer.calls import ItemCall
 from modegate.core.wire.json_spans import Span, members
 from modegate.core.wire.surrogates import without_lone_surrogates
 
@@ -27,11 +26,10 @@ class EventFrame:
     """It came in another form, so that its lines are ours."""
     number: int = 0
     """How many events of the hop came before it."""
-    out: Out | None = None
+    out: OutputItem | None = None
     """The item that it is about."""
     listed: list[ItemCall | None] = field(default_factory=list)
     """For the end: what each item of its snapshot is; None for text and reasoning."""
-    parts: list[Part] = field(default_factory=list)
     _places: dict[str, Span] = field(default_factory=dict)
 
     @property

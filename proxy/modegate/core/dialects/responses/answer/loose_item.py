@@ -10,7 +10,7 @@ import msgspec
 from modegate.core.dialects.common.frames import with_member
 from modegate.core.dialects.common.straight import LooseEvent
 from modegate.core.dialects.responses.answer.call_consistency import ARGUMENT_EVENTS
-from modegate.core.dialects.responses.answer.items import CALLS, call_of, same_arguments
+from modegate.core.dialects.responses.answer.calls import CALLS, call_of, same_arguments
 from modegate.core.dialects.responses.answer.parsing import INERT
 from modegate.core.wire.arguments import paired, parse_arguments
 from modegate.core.wire.sse import Frame

@@ -13,7 +13,7 @@ from modegate.core.dialects.responses.answer.call_consistency import (
     ARGUMENT_EVENTS,
     ConsistencyCheck,
 )
-from modegate.core.dialects.responses.answer.items import CALLS, call_of
+from modegate.core.dialects.responses.answer.calls import CALLS, call_of
 from modegate.core.dialects.responses.answer.loose_item import (
     Event,
     Head,

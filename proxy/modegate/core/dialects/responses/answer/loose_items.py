@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from modegate.core.dialects.common.straight import AMBIGUOUS
-from modegate.core.dialects.responses.answer.items import CALLS
+from modegate.core.dialects.responses.answer.calls import CALLS
 from modegate.core.dialects.responses.answer.loose_item import Event, Head, LooseItem
 from modegate.core.dialects.responses.answer.output import listed_places
 from modegate.core.dialects.responses.answer.parsing import INERT, MAX_ITEMS
@@ -22,7 +22,6 @@ class LooseItems:
     """All items of one hop."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self.all: list[LooseItem] = []
         self._open: list[LooseItem] = []
         """Those that have not ended, and some that have."""

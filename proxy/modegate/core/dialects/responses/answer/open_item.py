@@ -27,11 +27,10 @@ MAX_KEPT = 4 * MAX_TEXT
 parts without an end."""
 
 
-class Unended:
+class OpenItem:
     """What the client has of one item."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self._item: dict[str, Any] = {}
         self._holds: dict[str, list[dict[str, Any]]] = {}
         self._part: dict[str, Any] | None = None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from modegate.core.dialects.responses.answer import parsing
+from modegate.core.dialects.common.answer_json import member, value_of
 from modegate.core.step.answer.calls import digest
-from modegate.core.wire.json_spans import Edit, Member, Span, apply, elements, members, without
+from modegate.core.wire.json_spans import Edit, Span, apply, elements, members, without
 from modegate.core.wire.surrogates import without_lone_surrogates
 
 
@@ -61,32 +61,11 @@ def output_edits(
     return edits
 
 
-def usage_edits(
-    data: bytes, span: Span, usage: Mapping[str, Any], spent: Sequence[Mapping[str, Any]]
-) -> list[Edit]:
-    """Return the edits that count in what earlier hops said."""
-    changed = parsing.add_usage(dict(usage), [dict(hop) for hop in spent])
-    return [
-        Edit(*m.value, str(changed[m.key]).encode()) for m in found(data, span) if m.key in changed
-    ]
-
-
-def found(data: bytes, span: Span | None = None) -> list[Member]:
-    """Return the members of an object in an answer."""
-    return members(without_lone_surrogates(data), span)
-
-
 def listed_places(data: bytes) -> list[Span]:
     """Return where each item of the snapshot at the end stands."""
     text = without_lone_surrogates(data)
-    response = next(m.value for m in members(text) if m.key == "response")
-    output = next(m.value for m in members(text, response) if m.key == "output")
-    return elements(text, output)
-
-
-def value_of(data: bytes, key: str, span: Span | None = None) -> Span | None:
-    """Return where a member's value stands."""
-    return next((m.value for m in found(data, span) if m.key == key), None)
+    response = member(members(text), "response")
+    return elements(text, member(members(text, response), "output"))
 
 
 def with_id(item: bytes, name: str) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from modegate.core.dialects.common.answer_json import TokenCounts
 from modegate.core.dialects.common.strict_json import (
     MAX_DEPTH,
     check_inherited,
@@ -18,7 +19,10 @@ from modegate.core.dialects.common.strict_json import (
     spells_calls,
 )
 from modegate.core.dialects.common.tools import spelling
+from modegate.core.dialects.common.words import words
 from modegate.core.errors import AnswerUnreadable
+
+TOKENS = TokenCounts("input_tokens", "output_tokens")
 
 MAX_ITEMS = 512
 """Items of one answer; agents stop long before."""
@@ -33,18 +37,10 @@ is not followed by another hop."""
 INERT = frozenset({"message", "reasoning", "compaction"})
 """Items of which nothing runs."""
 
-CLIENT_RUNS = frozenset(
-    {
-        "function_call",
-        "custom_tool_call",
-        "local_shell_call",
-        "shell_call",
-        "apply_patch_call",
-        "computer_call",
-        "tool_search_call",
-        "mcp_approval_request",
-    }
-)
+CLIENT_RUNS = words("""
+    function_call custom_tool_call local_shell_call shell_call apply_patch_call computer_call
+    tool_search_call mcp_approval_request
+""")
 """Items on which a client acts."""
 
 PARTS = frozenset({"output_text", "refusal", "text", "summary_text", "reasoning_text"})
@@ -68,51 +64,17 @@ INERT_EVENTS = (
 """How the events of inert items begin."""
 
 # Keys that decide what an event or an item is. Some clients match keys without regard to case.
-_EXACT = frozenset(
-    {
-        "action",
-        "actions",
-        "arguments",
-        "call_id",
-        "content",
-        "delta",
-        "execution",
-        "id",
-        "input",
-        "item",
-        "item_id",
-        "name",
-        "namespace",
-        "operation",
-        "output",
-        "output_index",
-        "part",
-        "response",
-        "sequence_number",
-        "server_label",
-        "status",
-        "type",
-    }
-)
+_EXACT = words("""
+    action actions arguments call_id content delta execution id input item item_id name namespace
+    operation output output_index part response sequence_number server_label status type
+""")
 _SPELLINGS = {spelling(key): key for key in _EXACT}
 
 # What stands under these keys is the request's own, or free data: not looked into for items.
-_FREE = frozenset(
-    {
-        "action",
-        "actions",
-        "arguments",
-        "input_schema",
-        "instructions",
-        "metadata",
-        "operation",
-        "prompt",
-        "results",
-        "text",
-        "tool_choice",
-        "tools",
-    }
-)
+_FREE = words("""
+    action actions arguments input_schema instructions metadata operation prompt results text
+    tool_choice tools
+""")
 _CALL_LIKE = CLIENT_RUNS | {"tool_use", "server_tool_use", "program"}
 
 
@@ -200,17 +162,3 @@ def text_in(event: dict[str, Any], key: str) -> str:
     if not isinstance(value, str):
         raise AnswerUnreadable(f"the upstream's {key!r} is not a string")
     return value
-
-
-def add_usage(usage: dict[str, Any], earlier: list[dict[str, Any]]) -> dict[str, int]:
-    """Return the numbers that change when earlier hops' output tokens are counted in."""
-    own = usage.get("output_tokens")
-    if not earlier or not isinstance(own, int):
-        return {}
-    spent = [hop.get("output_tokens") for hop in earlier]
-    output = own + sum(tokens for tokens in spent if isinstance(tokens, int))
-    changed = {"output_tokens": output}
-    given = usage.get("input_tokens")
-    if isinstance(given, int) and "total_tokens" in usage:
-        changed["total_tokens"] = given + output
-    return changed

@@ -33,7 +33,6 @@ class ResponsesStraightener(BaseStraightener[Event]):
     INDEX = "output_index"
 
     def __init__(self, limit: int, ids: Ids) -> None:
-        """Begin; at most `limit` bytes may wait."""
         super().__init__(limit, ids, loose_item.read_event)
         self._marked = False
         """An end of another API was seen, so that what has no end of this one is whole."""

@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from modegate.core.dialects.common.call_members import is_index
-from modegate.core.dialects.common.frames import note_doubt
+from modegate.core.dialects.common.frames import note_doubt, one_part
 from modegate.core.dialects.responses.answer import parsing
-from modegate.core.dialects.responses.answer.answer_items import Out, ResponsesRead
+from modegate.core.dialects.responses.answer.answer_items import OutputItem, ResponsesRead
 from modegate.core.dialects.responses.answer.call_consistency import (
-    ARGUMENT_EVENTS,
-    COMMAND,
     ConsistencyCheck,
 )
-from modegate.core.dialects.responses.answer.frame import EventFrame
-from modegate.core.dialects.responses.answer.items import (
+from modegate.core.dialects.responses.answer.calls import (
     CALLS,
     ItemCall,
     agree,
@@ -22,7 +19,9 @@ from modegate.core.dialects.responses.answer.items import (
     check_part,
     type_of,
 )
+from modegate.core.dialects.responses.answer.frame import EventFrame
 from modegate.core.dialects.responses.answer.output import listed_places
+from modegate.core.dialects.responses.answer.stream_items import StreamItems
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.step.answer.calls import Gathered
 from modegate.core.step.answer.gate import withhold_all
@@ -32,17 +31,7 @@ from modegate.core.step.reasons import Reason
 from modegate.core.wire.json_spans import Span
 from modegate.core.wire.sse import BLANK, Frame
 
-MAX_NAMES = 4 * parsing.MAX_ITEMS
-"""Ids of items in one answer; some servers have several for each."""
-
 _TEXTS = frozenset({"response.output_text.delta", "response.refusal.delta"})
-_OF_ITEMS = (
-    parsing.DONE,
-    COMMAND,
-    *parsing.INERT_EVENTS,
-    *(begins for begins, _ in ARGUMENT_EVENTS.values()),
-)
-"""Events that are of an item also where they do not say of which."""
 
 
 class ResponsesStreamReader:
@@ -51,27 +40,23 @@ class ResponsesStreamReader:
     ordered = True
 
     def __init__(self, *, strictly: bool) -> None:
-        """Begin a hop; `strictly` for a later one, of which a failure is not passed on."""
         self._later = strictly
         self._choice = ResponsesRead()
-        self._outs: dict[int, Out] = {}
-        self._names: dict[str, int] = {}
-        """Every item id that was seen, and the index that it goes with."""
-        self._built: dict[int, ConsistencyCheck] = {}
+        self._items = StreamItems()
+        self._checks: dict[int, ConsistencyCheck] = {}
         self._count = 0
-        self._last: Out | None = None
+        self._last: OutputItem | None = None
         """The item that the last event of an item was about."""
         self.choices: dict[int, ResponsesRead] = {0: self._choice}
         self.usage: dict[str, Any] | None = None
 
     def read(self, frame: Frame) -> list[Part]:
-        """Read one frame and give its parts."""
         data = frame.data.strip(BLANK) if frame.data is not None else b""
         if not data:
-            return _sole(EventFrame(frame.raw, b""), Kind.LIVE)
+            return one_part(EventFrame(frame.raw, b""), Kind.LIVE)
         if data.startswith(b"[DONE]"):
             # Ends a stream in another API: clients that know it would stop in front of our own end.
-            return _sole(EventFrame(frame.raw, b""), Kind.DROPPED)
+            return one_part(EventFrame(frame.raw, b""), Kind.DROPPED)
         value = parsing.parse_event(data)
         kind = parsing.text_in(value, "type")
         own = isinstance(frame, Straight)
@@ -111,15 +96,15 @@ class ResponsesStreamReader:
         if kind == parsing.ERROR:
             return self._failed(event)
         if kind in parsing.IDLE:
-            return _sole(event, Kind.LIVE)
+            return one_part(event, Kind.LIVE)
         if kind == parsing.ADDED:
             return self._added(event)
-        out = self._item_of(event)
+        out = self._items.find(event)
         if kind == parsing.DONE:
             return self._done(event, out)
         if out is None:
             # Of no item, and not known: it goes nowhere.
-            return _sole(event, Kind.DROPPED)
+            return one_part(event, Kind.DROPPED)
         if out.ended:
             raise AnswerUnreadable("the upstream goes on with an item that has ended")
         event.out = out
@@ -128,7 +113,7 @@ class ResponsesStreamReader:
             # LangChain takes pieces that come behind those of another item for a call of their own.
             elsewhere = before is not out and kind.endswith(".delta")
             out.call.restarts = out.call.restarts or elsewhere
-            self._built[out.index].add(kind, event.exact)
+            self._checks[out.index].add(kind, event.exact)
             return _call(event, out.call)
         return self._live(event, out)
 
@@ -138,7 +123,7 @@ class ResponsesStreamReader:
         for item in parsing.items_of(response):
             if call_of(item) is not None:
                 raise AnswerUnreadable("the upstream sent a call in front of its answer")
-        return _sole(event, Kind.LIVE)
+        return one_part(event, Kind.LIVE)
 
     def _identify(self, response: dict[str, Any]) -> None:
         name = parsing.text_in(response, "id")
@@ -147,86 +132,39 @@ class ResponsesStreamReader:
         self._choice.id = self._choice.id or name
         self._choice.head(response)
 
-    def _place(self, event: EventFrame) -> int:
-        """Return the index of an item that begins.
-
-        Some servers send none (llama.cpp issue 20607): then one item comes behind the other.
-        """
-        if "output_index" not in event.value:
-            if self._open_now():
-                raise AnswerUnreadable("the upstream sent items side by side without an index")
-            return max(self._outs, default=-1) + 1
-        return self._index(event)
-
-    def _open_now(self) -> list[Out]:
-        return [out for out in self._outs.values() if not out.ended]
-
-    def _index(self, event: EventFrame) -> int:
-        index = event.value.get("output_index")
-        if not is_index(index):
-            raise AnswerUnreadable("the upstream sent an index that is not a whole number")
-        return index
-
-    def _name(self, name: str, index: int) -> None:
-        """Note under which id an item goes: clients look for it by that or by the index."""
-        if name and self._names.setdefault(name, index) != index:
-            raise AnswerUnreadable("the upstream sent one id for two items")
-        if len(self._names) > MAX_NAMES:
-            raise AnswerUnreadable(f"the upstream sent over {MAX_NAMES} ids of items")
-
-    def _item_of(self, event: EventFrame) -> Out | None:
-        """Find the item that an event is about."""
-        value = event.value
-        name = parsing.text_in(value, "item_id")
-        if "output_index" in value:
-            index = self._index(event)
-            out = self._outs.get(index)
-            if out is None and event.type != parsing.DONE:
-                raise AnswerUnreadable("the upstream sent a piece of an item that has not begun")
-            self._name(name, index)
-            return out
-        if name in self._names:
-            return self._outs[self._names[name]]
-        if not name and not event.type.startswith(_OF_ITEMS):
-            return None
-        open_now = self._open_now()
-        if len(open_now) > 1 or (name and not open_now):
-            raise AnswerUnreadable("the upstream sent a piece of an item that cannot be told")
-        return open_now[0] if open_now else None
-
     def _added(self, event: EventFrame) -> list[Part]:
-        event.out = out = self._open(self._place(event), event)
-        return _sole(event, Kind.LIVE) if out.call is None else _call(event, out.call)
+        event.out = out = self._open(event)
+        return one_part(event, Kind.LIVE) if out.call is None else _call(event, out.call)
 
-    def _open(self, index: int, event: EventFrame) -> Out:
-        if index in self._outs:
-            raise AnswerUnreadable("the upstream sent two items with one index")
+    def _open(self, event: EventFrame) -> OutputItem:
+        index = self._items.new_index(event)
         item = event.value["item"]
         call = call_of(item, event.exact["item"])
         name = parsing.text_in(item, "id")
-        self._name(name, index)
-        out = Out(index, len(self._choice.outs), type_of(item), name, call)
-        self._outs[index] = self._last = self._choice.add(out)
+        self._items.name(name, index)
+        out = OutputItem(index, len(self._choice.items), type_of(item), name, call)
+        self._last = self._choice.add(out)
+        self._items.add(out)
         if call is not None:
             begun = item.get("status") == "in_progress" and call.type not in CALLS
-            self._built[index] = ConsistencyCheck(call, "" if begun else call.arguments)
+            self._checks[index] = ConsistencyCheck(call, "" if begun else call.arguments)
         return out
 
-    def _done(self, event: EventFrame, out: Out | None) -> list[Part]:
+    def _done(self, event: EventFrame, out: OutputItem | None) -> list[Part]:
         item = event.value["item"]
         if out is None:
-            out = self._open(self._place(event), event)
+            out = self._open(event)
         elif out.ended or type_of(item) != out.type:
             raise AnswerUnreadable("the upstream ended an item twice, or as another one")
         index = out.index
-        self._name(parsing.text_in(item, "id"), index)
+        self._items.name(parsing.text_in(item, "id"), index)
         event.out = self._last = out
         start, stop = event.places["item"]
         self._choice.end(out, item, event.data[start:stop])
         if out.call is None:
             call_of(item)
-            return _sole(event, Kind.LIVE)
-        self._built.pop(index).end(item, event.exact["item"])
+            return one_part(event, Kind.LIVE)
+        self._checks.pop(index).end(item, event.exact["item"])
         if item.get("status") == "incomplete":
             # Cut off at a limit: what stops in the middle there, no client can run.
             self._choice.finish = "incomplete"
@@ -236,15 +174,15 @@ class ResponsesStreamReader:
             parts[0].ends = (out.call,)
         return parts
 
-    def _live(self, event: EventFrame, out: Out) -> list[Part]:
+    def _live(self, event: EventFrame, out: OutputItem) -> list[Part]:
         if not event.type.startswith(parsing.INERT_EVENTS):
-            return _sole(event, Kind.DROPPED)
+            return one_part(event, Kind.DROPPED)
         part = event.value.get("part")
         if part is not None:
             check_part(part)
         if event.type in _TEXTS:
             self._choice.piece(out, parsing.text_in(event.value, "delta"))
-        return _sole(event, Kind.LIVE)
+        return one_part(event, Kind.LIVE)
 
     def _failed(self, event: EventFrame) -> list[Part]:
         if self._later:
@@ -280,7 +218,7 @@ class ResponsesStreamReader:
             if call is not None and known is None:
                 # Found once, as to find them is to pass over all of the event.
                 places = places or listed_places(data)
-                out = Out(-1, len(self._choice.outs), call.type, call.id, call)
+                out = OutputItem(-1, len(self._choice.items), call.type, call.id, call)
                 self._choice.end(self._choice.add(out), item, data[slice(*places[at])])
             found.append(known or call)
         return found
@@ -290,7 +228,7 @@ class ResponsesStreamReader:
 
         What was refused stays refused, whatever it says now.
         """
-        for out in self._choice.outs:
+        for out in self._choice.items:
             known = out.call
             if known is not None and (
                 (name and name == out.id) or (call.id and call.id == known.id)
@@ -304,7 +242,7 @@ class ResponsesStreamReader:
 
     def _finish(self, event: EventFrame, status: str) -> list[Part]:
         choice = self._choice
-        for out in choice.outs:
+        for out in choice.items:
             call = out.call
             if call is None or not call.pending:
                 continue
@@ -318,16 +256,8 @@ class ResponsesStreamReader:
                 choice.calls.remove(call)
         choice.finish = status
         end = EventFrame(b"", b"")
-        event.parts = [Part(event, Kind.FINISH, size=len(event.raw))]
-        end.parts = [Part(end, Kind.DONE)]
-        return event.parts + end.parts
-
-
-def _sole(event: EventFrame, kind: Kind) -> list[Part]:
-    event.parts = [Part(event, kind, size=len(event.raw))]
-    return event.parts
+        return [*one_part(event, Kind.FINISH), *one_part(end, Kind.DONE)]
 
 
 def _call(event: EventFrame, call: Gathered) -> list[Part]:
-    event.parts = [Part(event, Kind.CALL, 0, (call,), len(event.raw))]
-    return event.parts
+    return one_part(event, Kind.CALL, call)

@@ -18,7 +18,7 @@ _PART = "response.content_part."
 _KINDS = frozenset({"output_text", "text"})
 
 
-def spoken(data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]]:
+def visible_texts(data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]]:
     """Return the text of an event or of a whole answer, and whether the answer ends."""
     value = parsing.parse_event(data)
     if not streamed:
@@ -97,7 +97,6 @@ def _of_text(text: Any, *, place: Any = None, repeats: bool = False) -> list[Spo
 
 
 def system_text(request: ResponsesRequest) -> str:
-    """Return the instructions, and the leading system and developer messages."""
     instructions = request.value("instructions")
     spans = () if request.string_input else request.messages
     tell = takewhile(lambda span: request.role(span) in ("system", "developer"), spans)

@@ -7,17 +7,15 @@ from typing import Any
 
 import msgspec
 
+from modegate.core.dialects.common.answer_json import members_in, value_of
 from modegate.core.dialects.common.strict_json import exactly
 from modegate.core.dialects.responses.answer import parsing
-from modegate.core.dialects.responses.answer.answer_items import Out, ResponsesRead
-from modegate.core.dialects.responses.answer.items import ItemCall, call_of, type_of
+from modegate.core.dialects.responses.answer.answer_items import OutputItem, ResponsesRead
+from modegate.core.dialects.responses.answer.calls import ItemCall, call_of, type_of
 from modegate.core.dialects.responses.answer.output import (
-    found,
     message_item,
     output_edits,
     own_id,
-    usage_edits,
-    value_of,
 )
 from modegate.core.dialects.responses.answer.parsing import check_keys
 from modegate.core.errors import AnswerUnreadable
@@ -29,11 +27,7 @@ class ResponsesWhole:
     """One body, read; written again without what was not released."""
 
     def __init__(self, body: bytes, *, history: bool = False) -> None:
-        """Read it; with `history`, messages of any role may be in it.
-
-        Raises:
-            AnswerUnreadable: it cannot be read with no doubt left.
-        """
+        """Read it; with `history`, messages of any role may be in it."""
         self._body = body
         self._history = history
         self._value = parsing.parse_event(body)
@@ -69,7 +63,7 @@ class ResponsesWhole:
         else:
             call, kind = call_of(item, exact), type_of(item)
         name = parsing.text_in(item, "id")
-        out = Out(len(self._read.outs), len(self._read.outs), kind, name, call)
+        out = OutputItem(len(self._read.items), len(self._read.items), kind, name, call)
         self._read.end(self._read.add(out), item, raw)
 
     def write(
@@ -80,15 +74,10 @@ class ResponsesWhole:
         stop: frozenset[int],
         usage: Sequence[Mapping[str, Any]],
     ) -> bytes:
-        """Return the body without the calls that were not released.
-
-        `before` is what earlier hops said; `closing` the text with which the answer ends instead of its
-        calls; `usage` is what earlier hops spent. A finish in this API never says that calls were made.
-        """
-        calls = [out.call for out in self._read.outs]
+        calls = [out.call for out in self._read.items]
         drop = {at for at, call in enumerate(calls) if _gone(call)}
-        spans = {member.key: member.value for member in found(self._body)}
-        front = [out.raw for hop in before for out in hop.outs if out.shown and out.raw]
+        spans = {member.key: member.value for member in members_in(self._body)}
+        front = [out.raw for hop in before for out in hop.items if out.shown and out.raw]
         back = [self._closing(text) for text in closing.values()]
         edits: list[Edit] = []
         if self._says:
@@ -100,11 +89,11 @@ class ResponsesWhole:
         if "output" in spans and (front or back or drop):
             edits += output_edits(self._body, spans["output"], drop=drop, before=front, behind=back)
         if self.usage is not None and usage:
-            edits += usage_edits(self._body, spans["usage"], self.usage, usage)
+            edits += parsing.TOKENS.edits(self._body, spans["usage"], self.usage, usage)
         return apply(self._body, edits) if edits else self._body
 
     def _closing(self, text: str) -> bytes:
-        return msgspec.json.encode(message_item(own_id(self._read.id, len(self._read.outs)), text))
+        return msgspec.json.encode(message_item(own_id(self._read.id, len(self._read.items)), text))
 
 
 def _gone(call: ItemCall | None) -> bool:

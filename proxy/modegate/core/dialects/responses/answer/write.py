@@ -7,25 +7,20 @@ hop, the numbers that count events and items are written anew, as clients go by 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
+from modegate.core.dialects.common.answer_json import members_in, value_of
 from modegate.core.dialects.responses.answer import parsing
-from modegate.core.dialects.responses.answer.answer_items import Out
 from modegate.core.dialects.responses.answer.frame import EventFrame
-from modegate.core.dialects.responses.answer.open_item import Unended
 from modegate.core.dialects.responses.answer.output import (
-    found,
     message_item,
     output_edits,
     own_id,
     text_part,
-    usage_edits,
-    value_of,
-    with_id,
 )
+from modegate.core.dialects.responses.answer.sent_items import SentItems
 from modegate.core.errors import ModegateError
 from modegate.core.step.answer.parts import Kind, Part
 from modegate.core.wire.json_spans import Edit, Span, apply, elements
@@ -51,89 +46,57 @@ HEAD_KEYS = (
 DEFAULTS = {"id": "resp_modegate", "created_at": 0, "model": "", "metadata": {}}
 
 
-@dataclass(slots=True)
-class _Hop:
-    """What the client got of the hop under way."""
-
-    number: int = 0
-    """Hops before it."""
-    events: int = 0
-    """Events that went."""
-    places: dict[Out, int] = field(default_factory=dict)
-    """The index of each item that has begun and not ended, as the client sees it."""
-    begun: int = 0
-    """Items that went."""
-    renamed: dict[str, str] = field(default_factory=dict)
-    """Item ids that an earlier hop had as well."""
-    open: dict[Out, Unended] = field(default_factory=dict)
-    """In a later hop, what the client has of items that have not ended."""
-    first: int = 0
-    """How many items the client had before it."""
-
-
 class ResponsesStreamWriter:
     """Writes the client's stream."""
 
     def __init__(self) -> None:
-        """Begin an answer."""
         self._head: dict[str, Any] = {}
-        self._hop = _Hop()
-        self._spent: list[dict[str, Any]] = []
-        self._shown: list[bytes] = []
-        """Every item that the client has, for the last snapshot."""
-        self._kept = 0
-        self._own: list[bytes] = []
-        """Those of our own in the hop under way."""
-        self._ids: set[str] = set()
+        self._hop = 0
+        """Hops before the one under way."""
+        self._events = 0
+        """Events of it that went."""
+        self._items = SentItems()
+        self._spent: list[Mapping[str, Any]] = []
         self._last = -1
         """The sequence number that went last."""
-        self._index = -1
-        """The highest index of an item that went."""
         self._renumbers = False
-        self._replaces = False
         self._begun = False
         """The client has the first event."""
         self._over = False
         self._out = FrameWriter()
 
     def seen(self, part: Part) -> None:
-        """Note what the answer is called, though nothing of it may go yet."""
         self._out.seen(part.frame.raw)
         response = part.frame.value.get("response")
         if not self._head and isinstance(response, dict):
             self._head = {key: response[key] for key in HEAD_KEYS if key in response}
 
     def write(self, parts: Sequence[Part]) -> bytes:
-        """Return the bytes of parts that may go."""
         return b"".join(self._part(part) for part in parts)
 
     def next_hop(self, usage: Mapping[str, Any] | None) -> None:
-        """Another hop's parts follow; this is the usage of the one that was."""
         if usage is not None:
-            self._spent.append(dict(usage))
-        self._hop = _Hop(self._hop.number + 1, first=len(self._shown))
-        self._own = []
-        self._renumbers = self._replaces = True
+            self._spent.append(usage)
+        self._hop, self._events = self._hop + 1, 0
+        self._items.next_hop()
+        self._renumbers = True
 
     def text(self, choice: int, text: str) -> bytes:
-        """Return a message of our own, whole."""
         closed = self._close()
-        name = own_id(str(self._head.get("id")), len(self._shown))
-        self._renumbers = self._replaces = True
-        self._index += 1
+        name = own_id(str(self._head.get("id")), len(self._items.sent))
+        self._renumbers = True
         item, part = message_item(name, text), text_part(text)
-        at = {"item_id": name, "output_index": self._index, "content_index": 0}
-        self._keep(name, msgspec.json.encode(item))
-        self._own.append(self._shown[-1])
+        index = self._items.add_own(name, msgspec.json.encode(item))
+        at = {"item_id": name, "output_index": index, "content_index": 0}
         return closed + b"".join(
             (
-                self._event(parsing.ADDED, output_index=self._index,
+                self._event(parsing.ADDED, output_index=index,
                             item=message_item(name, text, begun=True)),
                 self._event("response.content_part.added", **at, part=text_part("")),
                 self._event("response.output_text.delta", **at, delta=text, logprobs=[]),
                 self._event("response.output_text.done", **at, text=text, logprobs=[]),
                 self._event("response.content_part.done", **at, part=part),
-                self._event(parsing.DONE, output_index=self._index, item=item),
+                self._event(parsing.DONE, output_index=index, item=item),
             )
         )  # fmt: skip
 
@@ -153,13 +116,12 @@ class ResponsesStreamWriter:
         return self._event("keepalive")
 
     def done(self) -> bytes:
-        """Return an end of our own."""
         spent = self._spent[-1] if self._spent else {}
         usage = {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0, **spent}
-        usage |= parsing.add_usage(usage, self._spent[:-1])
+        usage |= parsing.TOKENS.added(usage, self._spent[:-1])
         self._over = True
         return self._event(
-            "response.completed", response=self._response("completed", usage, self._shown)
+            "response.completed", response=self._response("completed", usage, self._items.sent)
         )
 
     def stopped(self) -> bytes:
@@ -201,30 +163,22 @@ class ResponsesStreamWriter:
         value = {"type": kind, "sequence_number": self._last, **members}
         return self._out.own(msgspec.json.encode(value), kind.encode())
 
-    def _keep(self, name: str, item: bytes) -> None:
-        if name:
-            self._ids.add(name)
-        self._kept += len(item)
-        # Over the limit there is no further hop, and so no snapshot that needs it.
-        if self._kept <= parsing.MAX_KEPT:
-            self._shown.append(item)
-
     def _part(self, part: Part) -> bytes:
         event: EventFrame = part.frame
         if not event.data:
             return self._out.passed(event.raw)
-        if self._hop.number and event.type in parsing.BEGINNINGS:
+        if self._hop and event.type in parsing.BEGINNINGS:
             return b""
         if part.kind is Kind.CALL and not all(call.released for call in part.calls):
             return b""
         self._begun = True
         self._over = self._over or part.kind in (Kind.FINISH, Kind.ERROR)
-        self._renumbers = self._renumbers or event.number != self._hop.events
+        self._renumbers = self._renumbers or event.number != self._events
         edits = self._item_edits(event) if event.out is not None else []
         if part.kind is Kind.FINISH and event.type != parsing.ERROR:
             edits += self._end_edits(event)
         edits += self._number_edits(event)
-        self._hop.events += 1
+        self._events += 1
         if not edits and not event.own:
             return self._out.passed(event.raw)
         # Written anew: what a comment or an id repeats of the data is no part of what was judged.
@@ -246,37 +200,19 @@ class ResponsesStreamWriter:
         out = event.out
         if out is None:
             return []
-        if out not in self._hop.places:
-            self._begin(out)
-        index = self._hop.places[out]
+        index = self._items.index_of(out)
         edits: list[Edit] = []
         if index != out.index and "output_index" in event.places:
             edits.append(Edit(*event.places["output_index"], str(index).encode()))
         edits += self._name_edits(event)
         if event.type == parsing.DONE:
-            self._end(out)
-        elif self._hop.number:
-            self._hop.open.setdefault(out, Unended()).note(event.type, event.value)
+            self._items.end(out)
+        elif self._hop:
+            self._items.note(out, event.type, event.value)
         return edits
 
-    def _begin(self, out: Out) -> None:
-        """Give an item its index: the upstream's own as long as every item in front of it went."""
-        self._replaces = self._replaces or out.place != self._hop.begun
-        index = self._index + 1 if self._replaces else out.index
-        self._hop.places[out] = index
-        self._index = max(self._index, index)
-        self._hop.begun += 1
-        if self._hop.number and out.id in self._ids:
-            self._hop.renamed[out.id] = f"{out.id}_{self._hop.number + 1}"
-
-    def _end(self, out: Out) -> None:
-        del self._hop.places[out]
-        self._hop.open.pop(out, None)
-        name = self._hop.renamed.get(out.id)
-        self._keep(name or out.id, with_id(out.raw, name) if name else out.raw)
-
     def _name_edits(self, event: EventFrame) -> list[Edit]:
-        if not self._hop.renamed:
+        if not self._items.renamed:
             return []
         spans = [event.places.get("item_id")]
         if isinstance(event.value.get("item"), dict):
@@ -285,38 +221,27 @@ class ResponsesStreamWriter:
 
     def _renaming(self, data: bytes, span: Span) -> list[Edit]:
         name = msgspec.json.decode(without_lone_surrogates(data[span.start : span.end]))
-        new = self._hop.renamed.get(name) if isinstance(name, str) else None
+        new = self._items.renamed.get(name) if isinstance(name, str) else None
         return [] if new is None else [Edit(*span, msgspec.json.encode(new))]
 
     def _close(self) -> bytes:
         """End what a hop that failed has left open."""
-        told: list[bytes] = []
-        for out, unended in list(self._hop.open.items()):
-            name = self._hop.renamed.get(out.id, out.id)
-            at = {"item_id": name, "output_index": self._hop.places[out]}
-            for kind, more in unended.ends():
-                if kind == parsing.DONE:
-                    del at["item_id"]
-                    item = {**more["item"], "id": name}
-                    more, out.raw, out.id = {"item": item}, msgspec.json.encode(item), name
-                told.append(self._event(kind, **at, **more))
-            self._end(out)
-        return b"".join(told)
+        return b"".join(self._event(kind, **more) for kind, more in self._items.close())
 
     def _end_edits(self, event: EventFrame) -> list[Edit]:
         """Make the snapshot at the end one of the whole answer, as the client got it."""
         data, value = event.data, event.value["response"]
         span = event.places["response"]
-        spans = {member.key: member.value for member in found(data, span)}
+        spans = {member.key: member.value for member in members_in(data, span)}
         edits: list[Edit] = []
-        if self._hop.number:
+        if self._hop:
             edits += [
                 Edit(*spans[key], msgspec.json.encode(self._head[key]))
                 for key in ("id", "created_at", "previous_response_id")
                 if key in spans and key in self._head
             ]
             if isinstance(value.get("usage"), dict):
-                edits += usage_edits(data, spans["usage"], value["usage"], self._spent)
+                edits += parsing.TOKENS.edits(data, spans["usage"], value["usage"], self._spent)
         if "output" in spans:
             edits += self._output_edits(event, spans["output"])
         return edits
@@ -325,12 +250,12 @@ class ResponsesStreamWriter:
         drop = {
             at for at, call in enumerate(event.listed) if call is not None and not call.released
         }
-        before, behind = self._shown[: self._hop.first], self._own
+        before, behind = self._items.earlier, self._items.own
         if not event.listed and (before or behind):
             # Some servers leave the snapshot empty; where something is put in, it has to be whole.
-            return output_edits(event.data, span, drop=set(), before=self._shown)
+            return output_edits(event.data, span, drop=set(), before=self._items.sent)
         edits = output_edits(event.data, span, drop=drop, before=before, behind=behind)
-        if not self._hop.renamed:
+        if not self._items.renamed:
             return edits
         for at, place in enumerate(elements(without_lone_surrogates(event.data), span)):
             name = value_of(event.data, "id", place)

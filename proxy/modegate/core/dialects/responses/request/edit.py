@@ -22,7 +22,7 @@ from modegate.core.policy.in_force import ModesInForce
 from modegate.core.policy.model import EXIT_TOOL
 from modegate.core.step import exit_tool
 from modegate.core.step.dialect import Assembled
-from modegate.core.wire.json_spans import Edit, Span, apply, quote, without, without_members
+from modegate.core.wire.json_spans import Edit, apply, quote, without, without_members
 
 GO_TOGETHER = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
 """What goes when nothing is left: providers refuse a choice among none."""
@@ -79,11 +79,8 @@ def section_edits(
 
 def _instruct(request: ResponsesRequest, section: str) -> list[Edit]:
     span = request.top.get("instructions")
-    if span is None:
-        at = request.members[0].start
-        return [Edit(at, at, b'"instructions":' + quote(section) + b",")]
-    if request.instructions is None or request.text(span) == b'""':
-        return [Edit(*span, quote(section))]
+    if span is None or request.instructions is None or request.text(span) == b'""':
+        return [request.set_member("instructions", quote(section))]
     grown = grow_value(request, span, section)
     return [grown] if grown else []
 
@@ -117,7 +114,7 @@ def insert_items(
             ]
         return [Edit(start, start, b"[" + opening), Edit(end, end, closing + b"," + added + b"]")]
     if request.input is None:
-        return _with_input(request, added)
+        return [request.set_member("input", b"[" + added + b"]")]
     stay = [index for index in range(len(request.items)) if index not in dropped]
     before = [index for index in stay if index < at]
     if before:
@@ -128,15 +125,6 @@ def insert_items(
         return [Edit(start, start, added + b",")]
     start = request.input.start + 1
     return [Edit(start, start, added)]
-
-
-def _with_input(request: ResponsesRequest, added: bytes) -> list[Edit]:
-    span: Span | None = request.top.get("input")
-    if span is not None:
-        return [Edit(*span, b"[" + added + b"]")]
-    at = request.members[0].start if request.members else request.body.index(b"{") + 1
-    comma = b"," if request.members else b""
-    return [Edit(at, at, b'"input":[' + added + b"]" + comma)]
 
 
 def extend(request: ResponsesRequest, turn: bytes) -> bytes:

@@ -13,15 +13,16 @@ from typing import Any
 
 import msgspec
 
-from modegate.core.dialects.common.texts import content_text
-from modegate.core.dialects.responses.answer.answer_items import Out, ResponsesRead, texts_of
-from modegate.core.dialects.responses.answer.items import ItemCall, arguments_of, ran
-from modegate.core.dialects.responses.answer.output import found, text_part
+from modegate.core.dialects.common.answer_json import members_in
+from modegate.core.dialects.common.texts import plain_content
+from modegate.core.dialects.responses.answer.answer_items import OutputItem, ResponsesRead, texts_of
+from modegate.core.dialects.responses.answer.calls import ItemCall, arguments_of, ran
+from modegate.core.dialects.responses.answer.output import text_part
 from modegate.core.dialects.responses.answer.parsing import CLIENT_RUNS
 from modegate.core.dialects.responses.request.edit import extend as extended
 from modegate.core.dialects.responses.request.parsing import ResponsesRequest
 from modegate.core.dialects.responses.request.screenshot import no_screenshot
-from modegate.core.identify.reminders import plain, plain_parts
+from modegate.core.identify.reminders import plain
 from modegate.core.step.answer.calls import Gathered, arguments_hash, digest
 from modegate.core.step.answer.parts import Refused
 from modegate.core.step.dialect import Item
@@ -42,7 +43,9 @@ def shows_thoughts(request: ResponsesRequest) -> Thoughts:
     return any(kind_of(item) == "reasoning" and item.get("content") for item in turns)
 
 
-def _goes_back(out: Out, request: ResponsesRequest, thoughts: Thoughts, *, kept: bool) -> bool:
+def _goes_back(
+    out: OutputItem, request: ResponsesRequest, thoughts: Thoughts, *, kept: bool
+) -> bool:
     """Return whether an item is told to the model again.
 
     Reasoning that its provider looks for by its id is with the provider or nowhere. What is sealed, and what
@@ -62,7 +65,7 @@ def extend(
     by_call = {id(one.call): one for one in refused}
     kept = request.value("store") is not False and choice.stored
     items: list[bytes] = []
-    for out in choice.outs:
+    for out in choice.items:
         one = by_call.get(id(out.call))
         if one is not None:
             items.append(call_bytes(out, one))
@@ -72,14 +75,14 @@ def extend(
     return extended(request, b",".join(items))
 
 
-def call_bytes(out: Out, one: Refused) -> bytes:
+def call_bytes(out: OutputItem, one: Refused) -> bytes:
     """Return a refused call as it stands in the history: its own bytes, but for an id that would collide."""
     call = one.call
     key = "id" if out.type == "mcp_approval_request" else "call_id"
     if not out.raw:
         return _encode({"type": out.type, key: one.id, "name": call.name, "arguments": "{}"})
     edits = []
-    for member in found(out.raw):
+    for member in members_in(out.raw):
         if member.key == key and one.id != call.id:
             edits.append(Edit(*member.value, _encode(one.id)))
         elif member.key == "arguments" and out.type == "function_call" and _unreadable(call):
@@ -114,8 +117,8 @@ def _result(one: Refused, name: str) -> dict[str, Any]:
         return {"type": f"{kind}_output", "id": name, "output": one.answer}
     if kind == "shell_call":
         outcome = {"type": "exit", "exit_code": 1}
-        said = {"stdout": "", "stderr": one.answer, "outcome": outcome}
-        return {"type": f"{kind}_output", "call_id": name, "output": [said]}
+        chunk = {"stdout": "", "stderr": one.answer, "outcome": outcome}
+        return {"type": f"{kind}_output", "call_id": name, "output": [chunk]}
     if kind == "apply_patch_call":
         failed = {"status": "failed", "output": one.answer}
         return {"type": f"{kind}_output", "call_id": name, **failed}
@@ -136,7 +139,7 @@ def blob(choice: ResponsesRead, refused: Sequence[Refused], *, turn: bool) -> by
     by_call = {id(one.call): one for one in refused}
     calls: list[tuple[int, msgspec.Raw]] = []
     shown = 0
-    for out in choice.outs:
+    for out in choice.items:
         one = by_call.get(id(out.call))
         if one is not None:
             calls.append((shown, msgspec.Raw(call_bytes(out, one))))
@@ -160,7 +163,7 @@ def is_answer(item: dict[str, Any]) -> bool:
 
 
 def items(request: ResponsesRequest) -> list[Item]:
-    """Return the history's items with their keys; the first one of an answer stands for all of it."""
+    """Return the items with their keys; the first one of an answer stands for all of it."""
     found: list[Item] = []
     history = request.history
     for index, item in enumerate(history):
@@ -182,7 +185,6 @@ def run_end(history: Sequence[dict[str, Any]], begin: int) -> int:
 
 
 def last_key(request: ResponsesRequest) -> str:
-    """Return the key of the last item; empty if there is none."""
     history = request.history
     if not history:
         return ""
@@ -192,10 +194,7 @@ def last_key(request: ResponsesRequest) -> str:
 def _key(item: dict[str, Any]) -> str:
     kind = kind_of(item)
     if kind == "message":
-        content = item.get("content")
-        parts = content if isinstance(content, list) else [content]
-        words = plain_parts(content_text([part]) or content_text(part) for part in parts)
-        return f"{item.get('role')}:{digest(words)}"
+        return f"{item.get('role')}:{digest(plain_content(item.get('content')))}"
     return f"{kind}:{item.get('call_id') or item.get('id') or item.get('approval_request_id')}"
 
 
@@ -225,10 +224,9 @@ def _text_key(texts: Iterable[str]) -> str:
     return "text:" + digest("\n".join(words for text in texts if (words := plain(text))))
 
 
-def answer_key(said: Sequence[ResponsesRead]) -> str:
-    """Return the key under which the client will send an answer back."""
+def answer_key(hops: Sequence[ResponsesRead]) -> str:
     texts: list[str] = []
-    for out in (out for hop in said for out in hop.outs if out.shown):
+    for out in (out for hop in hops for out in hop.items if out.shown):
         call = out.call
         if out.type == "message":
             texts.append(out.text)
@@ -240,14 +238,13 @@ def answer_key(said: Sequence[ResponsesRead]) -> str:
 def last_said(out: ResponsesRead | None, closing: str) -> ResponsesRead:
     """Return what the client got last: what a hop had said before it failed, and our closing text."""
     read = ResponsesRead()
-    read.outs = [one for one in out.outs if one.shown] if out is not None else []
-    own = Out(-1, len(read.outs), "message", "", None, pieces=[closing], ended=True)
+    read.items = [one for one in out.items if one.shown] if out is not None else []
+    own = OutputItem(-1, len(read.items), "message", "", None, pieces=[closing], ended=True)
     own.raw = _encode({"type": "message", "role": "assistant", "content": [text_part(closing)]})
-    read.outs.append(own)
+    read.items.append(own)
     return read
 
 
 def newest_is_user(request: ResponsesRequest) -> bool:
-    """Return whether the history ends with a message of the user."""
     history = request.history
     return bool(history) and kind_of(history[-1]) == "message" and history[-1].get("role") == "user"

@@ -10,26 +10,19 @@ from typing import Any
 import msgspec
 
 from modegate.core.dialects.common.body import Body
-from modegate.core.dialects.common.texts import content_text
 from modegate.core.dialects.common.tools import spelling
+from modegate.core.dialects.common.words import words
 from modegate.core.dialects.responses.request.tools import Tool, read_listed, read_tools
 from modegate.core.errors import BadRequest
+from modegate.core.identify.body import first_user_text
 from modegate.core.wire.json_spans import Span, fields
 
 TOOL_KEYS = frozenset({"input", "tools", "tool_choice", "parallel_tool_calls"})
 """Top-level keys that decide what the model may call."""
 
-GATED_KEYS = TOOL_KEYS | {
-    "background",
-    "conversation",
-    "include",
-    "instructions",
-    "model",
-    "previous_response_id",
-    "prompt",
-    "store",
-    "stream",
-}
+GATED_KEYS = TOOL_KEYS | words("""
+    background conversation include instructions model previous_response_id prompt store stream
+""")
 
 MESSAGE = "message"
 REFERENCE = "item_reference"
@@ -45,28 +38,10 @@ CARRIES_TOOLS = frozenset({ADDITIONAL, LOADED, LISTED})
 _READ = ("type", "role", "tools")
 _LOOK_ALIKES = {spelling(key): key for key in _READ}
 # What items have; a key outside is compared with what is read here in every spelling.
-_KNOWN = frozenset(
-    {
-        "action",
-        "arguments",
-        "call_id",
-        "content",
-        "encrypted_content",
-        "id",
-        "input",
-        "name",
-        "namespace",
-        "output",
-        "phase",
-        "result",
-        "role",
-        "server_label",
-        "status",
-        "summary",
-        "tools",
-        "type",
-    }
-)
+_KNOWN = words("""
+    action arguments call_id content encrypted_content id input name namespace output phase result
+    role server_label status summary tools type
+""")
 
 _decode = msgspec.json.Decoder().decode
 
@@ -91,7 +66,6 @@ class ResponsesRequest(Body):
     GATED = GATED_KEYS
 
     def read(self) -> None:
-        """Find the items and all that declares tools."""
         self.input = self._given("input")
         self.instructions = self._given("instructions")
         if self.instructions is not None and not self._is_string(self.instructions):
@@ -145,14 +119,12 @@ class ResponsesRequest(Body):
 
     @cached_property
     def declared(self) -> frozenset[str]:
-        """Every name under which the agent declares a tool, as a policy knows it."""
         return frozenset(
             _names((*self.tools, *(tool for one in self.items for tool in one.tools or ())))
         )
 
     @property
     def declares_tools(self) -> bool:
-        """Whether it declares any."""
         return bool(self.tools or self.additional)
 
     @cached_property
@@ -169,17 +141,14 @@ class ResponsesRequest(Body):
 
     @cached_property
     def first_user_text(self) -> str:
-        """The first user message's text."""
         if self.string_input:
-            return str(self.value("input"))
-        for item in self.items:
-            if item.kind == MESSAGE and item.role == "user":
-                return content_text(self.decode(item.span).get("content"))
-        return ""
+            return first_user_text(self.history)
+        return first_user_text(
+            self.decode(item.span) for item in self.items if item.kind == MESSAGE
+        )
 
     @cached_property
     def call_ids(self) -> frozenset[str]:
-        """Ids of calls in the history."""
         return frozenset(
             str(item["call_id"]) for item in self.history if isinstance(item.get("call_id"), str)
         )

@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
+from modegate.core.dialects.common.answer_json import members_in
 from modegate.core.dialects.common.texts import grow, grow_value
 from modegate.core.dialects.responses.answer.answer_items import seal_of, texts_of
-from modegate.core.dialects.responses.answer.items import CALLS
-from modegate.core.dialects.responses.answer.output import found as members_of
+from modegate.core.dialects.responses.answer.calls import CALLS
 from modegate.core.dialects.responses.request.edit import insert_items
 from modegate.core.dialects.responses.request.history import is_answer, kind_of, run_end
 from modegate.core.dialects.responses.request.parsing import ResponsesRequest
@@ -116,7 +116,7 @@ def _orphans(
 
 def _call(call: bytes, *, named: bool) -> bytes:
     """Return a call without its item's id where the client sends no reasoning: providers look for it then."""
-    found = members_of(call)
+    found = members_in(call)
     if named or not any(m.key == "type" and _kind(call, m.value) in CALLS for m in found):
         return call
     return apply(call, without_members(found, {"id"}))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
@@ -27,7 +26,6 @@ def kept(request: ResponsesRequest) -> Kept | None:
 
 
 def goes_on_from(request: ResponsesRequest) -> str:
-    """Return the id of the response or the conversation that a request goes on from; empty for none."""
     previous = request.value("previous_response_id")
     return previous if isinstance(previous, str) else _conversation(request)
 
@@ -39,7 +37,6 @@ def _conversation(request: ResponsesRequest) -> str:
 
 
 def go_on(request: ResponsesRequest, mapped: AnswerMapped) -> bytes:
-    """Let a request go on from the last hop, with the results that are owed in front."""
     edits: list[Edit] = []
     if mapped.last != mapped.client:
         span = request.top["previous_response_id"]
@@ -64,16 +61,10 @@ def chained(
         return None
     answers = [item for one in refused for item in answer_items(one, one.call.id)]
     values = {"input": answers} | ({} if conversation else {"previous_response_id": choice.id})
-    return apply(request.body, [_put(request, key, values[key]) for key in values])
-
-
-def _put(request: ResponsesRequest, key: str, value: Any) -> Edit:
-    """Set a top-level member, be it there or not."""
-    text, span = msgspec.json.encode(value), request.top.get(key)
-    if span is not None:
-        return Edit(*span, text)
-    at = request.members[0].start
-    return Edit(at, at, msgspec.json.encode(key) + b":" + text + b",")
+    return apply(
+        request.body,
+        [request.set_member(key, msgspec.json.encode(one)) for key, one in values.items()],
+    )
 
 
 def owed(refused: Sequence[Refused], note: str) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -97,13 +97,13 @@ def _ended(
 
 
 class _Rules:
-    """What may stay under a standing."""
+    """What may stay under the modes in force."""
 
     def __init__(
         self, request: ResponsesRequest, in_force: ModesInForce, native: Declared | None
     ) -> None:
         self._request = request
-        self._standing = in_force
+        self._in_force = in_force
         self._native = native
 
     def filter(self, tools: Sequence[Tool]) -> tuple[list[Edit], list[Tool]]:
@@ -122,9 +122,9 @@ class _Rules:
     def _stays(self, tool: Tool) -> bool:
         if self._native is not None and tool.span == self._native.span:
             return True
-        if self._standing.gated and is_native(tool):
+        if self._in_force.gated and is_native(tool):
             return False
-        return may_stay(tool, self._standing)
+        return may_stay(tool, self._in_force)
 
     def _taken_out(self, tools: Sequence[Tool], left: Sequence[Tool]) -> list[Edit]:
         if tools and self._request.text(tools[0].span)[:1] == b"{":
@@ -153,11 +153,8 @@ def is_native(tool: Tool) -> bool:
 
 def bridged(request: ResponsesRequest, leave: Exit | None) -> Declared | None:
     """Return the agent's own exit tool if it stays."""
-
-    def schema(tool: Declared) -> Any:
-        return exits.inner(request.decode(tool.span), "parameters")
-
     lists = (request.tools, *(item.tools or () for item in request.additional))
     listed = [tool for one in lists for tool in one]
     # In a namespace too, if a call of it then has its plain name.
-    return exits.bridged([one for tool in listed for one in (tool, *tool.inner)], leave, schema)
+    each = [one for tool in listed for one in (tool, *tool.inner)]
+    return exits.bridged(request, each, leave, "parameters")

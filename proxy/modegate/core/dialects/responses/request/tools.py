@@ -17,6 +17,7 @@ from modegate.core.dialects.common.tools import (
     read_declared,
     spelling,
 )
+from modegate.core.dialects.common.words import words
 from modegate.core.ids import ToolName
 from modegate.core.wire.json_spans import Member, Span
 
@@ -38,56 +39,18 @@ AGENT_RUNS_WHERE = {
 
 _PLAIN = PLAIN_FIELDS | {"async"}
 
-HOSTED_FIELDS = frozenset(
-    {
-        "action",
-        "background",
-        "complexity",
-        "container",
-        "display_height",
-        "display_width",
-        "environment",
-        "execution",
-        "external_web_access",
-        "filters",
-        "frame_count",
-        "frame_duration_ms",
-        "input_fidelity",
-        "input_image_mask",
-        "max_num_results",
-        "model",
-        "moderation",
-        "output_compression",
-        "output_format",
-        "partial_images",
-        "quality",
-        "ranking_options",
-        "search_content_types",
-        "search_context_size",
-        "size",
-        "svg",
-        "user_location",
-        "vector_store_ids",
-    }
-)
+HOSTED_FIELDS = words("""
+    action background complexity container display_height display_width environment execution
+    external_web_access filters frame_count frame_duration_ms input_fidelity input_image_mask
+    max_num_results model moderation output_compression output_format partial_images quality
+    ranking_options search_content_types search_context_size size svg user_location vector_store_ids
+""")
 """Options of the types that are not the agent's own; any other field could be a tool, as everywhere."""
 
-MCP_FIELDS = frozenset(
-    {
-        "type",
-        "server_label",
-        "allowed_callers",
-        "allowed_tools",
-        "authorization",
-        "connector_id",
-        "defer_loading",
-        "headers",
-        "require_approval",
-        "server_description",
-        "server_url",
-        "tunnel_id",
-    }
-)
+MCP_FIELDS = words("""
+    type server_label allowed_callers allowed_tools authorization connector_id defer_loading headers
+    require_approval server_description server_url tunnel_id
+""")
 _NAMESPACE_FIELDS = frozenset({"type", "name", "description", "tools"})
 _HOSTED = _PLAIN | {spelling(field) for field in HOSTED_FIELDS}
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from modegate.core.dialects.messages.request.thinking_prefix import BETA, mend
+from modegate.core.dialects.messages.request.thinking_prefix import BETA, drop_old_thinking
 from modegate.core.step.effects import CallUpstream, Counted
 from support.message_frames import said as says
 from support.message_frames import session, stream, use
 from support.messages import request
 from support.playbook import JSON, Cut, Got, Reply, bytewise, whole
 
-COMPLAINT = json.dumps({
+REFUSED_FOR = json.dumps({
     "type": "error",
     "error": {
         "type": "invalid_request_error",
@@ -29,7 +29,7 @@ OTHER = (
 DROPS = {"prefix_mismatch_behavior": "drop_block"}
 
 
-def refusal(body: bytes = COMPLAINT, *lines: tuple[bytes, bytes]) -> Reply:
+def refusal(body: bytes = REFUSED_FOR, *lines: tuple[bytes, bytes]) -> Reply:
     return Reply(body, [*JSON, *lines], 400)
 
 
@@ -50,7 +50,7 @@ def ask(*replies: Reply | bytes, cut: Cut = whole, beta: bytes = b"a-1,b-2") -> 
 def test_it_is_asked_once_more_and_the_client_sees_nothing_of_it(cut: Cut, packed: bool) -> None:
     """With the field and the beta that the complaint names; all else as it was sent at first."""
     lines = [(b"content-encoding", b"gzip")] if packed else []
-    body = gzip.compress(COMPLAINT) if packed else COMPLAINT
+    body = gzip.compress(REFUSED_FOR) if packed else REFUSED_FOR
     got = ask(refusal(body, *lines), said(), cut=cut)
     assert b"fine" in got.body
     assert b"bound to" not in got.body
@@ -73,7 +73,7 @@ def test_the_hops_behind_it_are_asked_so_at_once() -> None:
 
 
 @CUTS
-@pytest.mark.parametrize("body", [OTHER, b"", b"<html>", b"x" * 100_000, COMPLAINT + b" " * 70_000],
+@pytest.mark.parametrize("body", [OTHER, b"", b"<html>", b"x" * 100_000, REFUSED_FOR + b" " * 70_000],
                          ids=["other", "empty", "html", "long", "padded"])  # fmt: skip
 def test_every_other_refusal_is_the_clients_to_see(cut: Cut, body: bytes) -> None:
     """As it came, and nothing is sent again."""
@@ -89,7 +89,7 @@ def test_every_other_refusal_is_the_clients_to_see(cut: Cut, body: bytes) -> Non
 def test_a_second_complaint_is_shown() -> None:
     """Once is enough."""
     got = ask(refusal(), refusal())
-    assert got.body == COMPLAINT
+    assert got.body == REFUSED_FOR
     assert len(got.requests) == 2
 
 
@@ -122,7 +122,7 @@ def test_in_default_mode_after_another_too() -> None:
 def test_how_the_body_says_it(thinking: str, becomes: str | None) -> None:
     """An edit of the one field; None where nothing can be said that was not."""
     body = b'{"model":"m", "messages":[]%b}' % thinking.encode()
-    mended = mend(CallUpstream([], body), COMPLAINT)
+    mended = drop_old_thinking(CallUpstream([], body), REFUSED_FOR)
     if becomes is None:
         assert mended is None
         return
@@ -135,8 +135,8 @@ def test_how_the_body_says_it(thinking: str, becomes: str | None) -> None:
 
 def test_what_cannot_be_read_is_not_mended() -> None:
     """Nor what the complaint is not about."""
-    assert mend(CallUpstream([], b"{oops"), COMPLAINT) is None
-    assert mend(CallUpstream([], b'{"messages":[]}'), OTHER) is None
+    assert drop_old_thinking(CallUpstream([], b"{oops"), REFUSED_FOR) is None
+    assert drop_old_thinking(CallUpstream([], b'{"messages":[]}'), OTHER) is None
 
 
 def test_other_dialects_keep_no_refusal_back() -> None:
@@ -145,4 +145,4 @@ def test_other_dialects_keep_no_refusal_back() -> None:
     from support.playbook import request as chat
 
     body: Any = chat("read")
-    assert Session().step(body, [refusal()]).body == COMPLAINT
+    assert Session().step(body, [refusal()]).body == REFUSED_FOR

@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from modegate.core.dialects.common.call_members import BESIDE, inherits, second
+from modegate.core.dialects.common.call_members import BESIDE, ambiguity, inherits
 from modegate.core.dialects.responses.answer.parsing import (
     CLIENT_RUNS,
     INERT,
@@ -162,7 +162,7 @@ def _doubt(item: dict[str, Any], *, client_runs: bool) -> str:
     if inherits(item.values()):
         return Reason.INHERITED_KEY
     # What the provider ran comes with what came of it.
-    return second(
+    return ambiguity(
         item, _MEMBERS.get(item["type"], _UNKNOWN), beside=_BESIDE if client_runs else None
     )
 

@@ -10,23 +10,23 @@ from typing import Any
 
 from modegate.core.dialects.chat.answer.answer_items import LISTS, VALUES, ChatRead
 from modegate.core.dialects.chat.answer.parsing import REASONING_KEYS, check_content
-from modegate.core.dialects.common.call_members import inherits, is_index, second
+from modegate.core.dialects.common.call_members import ambiguity, inherits, is_index
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.step.answer.calls import Gathered
 from modegate.core.step.reasons import Reason
 from modegate.core.wire.arguments import has_half
 
-Pieces = list[tuple[str, dict[str, Any]]]
+CallDeltas = list[tuple[str, dict[str, Any]]]
 """Pieces of calls: `tool` or `legacy`, and the piece."""
 
 
-def pieces_of(body: dict[str, Any]) -> Pieces:
+def call_deltas_of(body: dict[str, Any]) -> CallDeltas:
     """Return the pieces of calls in a delta or message, in order.
 
     Raises:
         AnswerUnreadable: they have another shape.
     """
-    found: Pieces = []
+    found: CallDeltas = []
     calls = body.get("tool_calls")
     if calls is not None:
         if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
@@ -63,14 +63,14 @@ def only_goes_on(piece: dict[str, Any]) -> bool:
     if piece.get("id") is not None or piece.get("type") not in (None, *_MEMBERS):
         return False
     for shape, (name, arguments) in _SHAPES.items():
-        said = piece.get(shape)
-        said = said if isinstance(said, dict) else {}
-        if said.get(name) is not None or not isinstance(said.get(arguments), str | None):
+        body = piece.get(shape)
+        body = body if isinstance(body, dict) else {}
+        if body.get(name) is not None or not isinstance(body.get(arguments), str | None):
             return False
     return True
 
 
-def add_piece(call: Gathered, kind: str, piece: dict[str, Any], exact: dict[str, Any]) -> None:
+def add_delta(call: Gathered, kind: str, piece: dict[str, Any], exact: dict[str, Any]) -> None:
     """Add what one piece says to its call; what leaves a doubt makes the call odd.
 
     `exact` is the piece with halves of characters as they are, which only arguments may have.
@@ -82,14 +82,14 @@ def add_piece(call: Gathered, kind: str, piece: dict[str, Any], exact: dict[str,
     _add_id(call, piece.get("id"))
     if not (piece.get("index") is None or is_index(piece["index"])):
         call.odd = Reason.NO_INDEX
-    call.odd = call.odd or second(piece, _OWN)
+    call.odd = call.odd or ambiguity(piece, _OWN)
     if inherits(piece.values()):
         call.odd = Reason.INHERITED_KEY
     _add_type(call, piece.get("type"))
     for key, value in piece.items():
         if key in _SHAPES:
             _add_shape(call, key, value, exact[key])
-        elif key not in _OWN and value is not None and not second({key: value}, _OWN):
+        elif key not in _OWN and value is not None and not ambiguity({key: value}, _OWN):
             # Servers fill all pieces with nulls, and one of them with what they mean.
             call.extra.setdefault(key, value)
     if "custom" in call.kinds:
@@ -124,7 +124,7 @@ def _add_shape(call: Gathered, key: str, value: Any, exact: Any) -> None:
 
 def _add_function(call: Gathered, shape: str, value: dict[str, Any], exact: dict[str, Any]) -> None:
     name, arguments = _SHAPES[shape]
-    call.odd = call.odd or second(value, _MEMBERS[shape])
+    call.odd = call.odd or ambiguity(value, _MEMBERS[shape])
     _add_name(call, value.get(name))
     _add_arguments(call, exact.get(arguments))
 
