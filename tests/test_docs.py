@@ -153,6 +153,53 @@ def test_every_command_shown_can_be_typed(line: str) -> None:
     assert isinstance(command, click.Command)
 
 
+TREE = [
+    path.relative_to(ROOT)
+    for top in ("proxy", "acp", "tests", "docs", "bench")
+    for path in (ROOT / top, *(ROOT / top).rglob("*"))
+    if not {"node_modules", "__pycache__"} & set(path.parts)
+]
+CODE = "\n".join((ROOT / path).read_text("utf-8") for path in TREE if path.suffix == ".py")
+CODE_WORDS = set(re.findall(r"\w+", CODE)) | {path.stem for path in TREE}
+PAGES_ON_CODE = ("docs/architecture.md", "CONTRIBUTING.md")
+
+
+def in_code_marks(pattern: str) -> list[tuple[str, str]]:
+    """Return what these pages write as code, as pairs of page and text, if all of it fits a pattern."""
+    spans = [
+        (page, span) for page in PAGES_ON_CODE for span in re.findall(r"`([^`\n]+)`", read(page))
+    ]
+    return sorted({(page, span) for page, span in spans if re.fullmatch(pattern, span)})
+
+
+def alternatives(path: str) -> list[str]:
+    """Return the paths that `a/{b,c}.py` stands for."""
+    before, brace, rest = path.partition("{")
+    if not brace:
+        return [path]
+    names, _, after = rest.partition("}")
+    return [one for name in names.split(",") for one in alternatives(before + name + after)]
+
+
+def named_paths() -> list[tuple[str, str]]:
+    spans = in_code_marks(r"[\w*{},.-]+\.py|[\w*{},-]+/[\w*{},./-]*")
+    paths = {(page, path) for page, span in spans for path in alternatives(span)}
+    return sorted((page, path) for page, path in paths if path not in TYPES)
+
+
+@pytest.mark.parametrize(("page", "path"), named_paths())
+def test_every_path_named_exists(page: str, path: str) -> None:
+    """A path may begin in any room, lack `.py`, and end with the name of what it means in the module."""
+    module, _, name = path.rpartition(".")
+    wanted = {path, f"{path}.py", *([f"{module}.py"] if name != "py" else [])}
+    assert any(one.match(pattern) for one in TREE for pattern in wanted), f"{page}: {path}"
+
+
+@pytest.mark.parametrize(("page", "name"), in_code_marks(r"(\w+/)*\w+(\.\w+)*"))
+def test_every_name_in_code_marks_is_in_the_code(page: str, name: str) -> None:
+    assert set(re.findall(r"\w+", name)) <= CODE_WORDS, f"{page}: {name}"
+
+
 def test_o19_no_page_installs_a_package_that_is_not_published() -> None:
     """Only a checkout can be installed; a name in a registry could be somebody else's."""
     pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")]

@@ -2,11 +2,11 @@
 
 | effect | reported back as |
 |---|---|
-| `Append` | nothing; the effects after it wait until it is durable |
+| `Append`, `StoreBlobs` | nothing; the effects after it wait until it is durable |
 | `ReadBlobs` | `Exchange.blobs` |
 | `ReadState` | `Exchange.state` |
 | `AskPerson` | `Exchange.approval` |
-| `Abandon`, `KeepOpen` | nothing |
+| `Abandon`, `KeepOpen`, `Count` | nothing |
 | `CallUpstream` | `Exchange.upstream_head`, `upstream_data`, `upstream_end` |
 | `StopUpstream` | nothing; the rest of the upstream's answer is not wanted |
 | `SendHead`, `SendBytes` | nothing |
