@@ -47,6 +47,10 @@ $(ACP_CLIENTS): tests/acp-clients/package-lock.json
 	npm install --prefix tests/acp-clients --no-save --no-audit --no-fund --loglevel=error
 	@touch $@
 
+JOBS ?= $(shell nproc)
+# A file's tests stay in one process, as its servers do.
+PARALLEL := -n $(JOBS) --dist loadfile
+
 SDK_CLIENTS := tests/sdk-clients/node_modules/.package-lock.json
 
 $(SDK_CLIENTS): tests/sdk-clients/package-lock.json tests/sdk-clients/requirements.txt $(BIN)/pytest
@@ -58,7 +62,11 @@ $(SDK_CLIENTS): tests/sdk-clients/package-lock.json tests/sdk-clients/requiremen
 .PHONY: test
 test: $(BIN)/pytest $(ACP_CLIENTS) $(SDK_CLIENTS) ## Run the tests (ARGS="-k name")
 	scripts/needs redis-server nginx
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest $(PARALLEL) $(ARGS)
+
+.PHONY: test-core
+test-core: $(BIN)/pytest ## Run the tests of what decides, in under a minute
+	$(BIN)/pytest $(PARALLEL) tests/modegate/core $(ARGS)
 
 .PHONY: agents
 agents: $(BIN)/pytest ## Run real agents through modegate (ARGS="--only opencode")
@@ -75,8 +83,9 @@ lock: $(BIN)/pytest ## Choose anew which versions the image is made of (EXTRAS= 
 		| $(LOCK) - -o deploy/build.lock
 
 .PHONY: fuzz
-fuzz: $(BIN)/pytest $(ACP_CLIENTS) $(SDK_CLIENTS) ## Look for calls that some SDK runs and nobody judged (ARGS="--seconds 600")
+fuzz: $(BIN)/pytest $(ACP_CLIENTS) $(SDK_CLIENTS) ## Look for calls that some SDK runs and nobody judged (ARGS="--seconds 600"), and for new examples of each property
 	$(BIN)/python scripts/differ.py $(ARGS)
+	HYPOTHESIS_PROFILE=explore $(BIN)/pytest -q $(PARALLEL) -m hypothesis
 
 .PHONY: fuzz-guided
 fuzz-guided: $(BIN)/pytest ## Let a guided fuzzer loose on streamed answers (ARGS="--dialect messages --seconds 300")

@@ -8,11 +8,11 @@ import signal
 import pytest
 from hypothesis import settings
 
-# The same examples in every run, so that a red run says something about the change; to look for new ones:
-# HYPOTHESIS_PROFILE=explore make test
+# The one place that says how many examples a property has. `make test` tries the same few in every run: a red
+# run then says something about the change. `make fuzz` looks for new ones.
 # No deadline: an example that takes long says that the machine is busy.
-settings.register_profile("same", derandomize=True, deadline=None)
-settings.register_profile("explore", max_examples=500, deadline=None)
+settings.register_profile("same", max_examples=40, derandomize=True, deadline=None)
+settings.register_profile("explore", max_examples=1_000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 

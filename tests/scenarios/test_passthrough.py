@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from anyio.from_thread import start_blocking_portal
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from support.raw_upstream import Act, RawUpstream, chunked, head, until_close, whole
@@ -299,7 +299,6 @@ def test_property_any_bytes_pass_both_ways(tmp_path: Path) -> None:
         portal.wrap_async_context_manager(running(tmp_path, up.base_url)) as proxy,
     ):
 
-        @settings(max_examples=150, deadline=None)
         @given(body=BODIES, answer=BODIES, kind=KINDS, target=TARGETS)
         def check(body: bytes, answer: bytes, kind: str, target: str) -> None:
             portal.call(up.enqueue, whole(answer, headers=[("Content-Type", kind)]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from modegate.core.ids import (
@@ -219,7 +219,6 @@ def test_refuses_a_record_out_of_order(seq: int) -> None:
 
 
 @given(LOGS, st.data())
-@settings(max_examples=300)
 def test_a_fold_from_any_checkpoint_equals_the_fold_from_the_start(
     records: list[Record], data: st.DataObject
 ) -> None:

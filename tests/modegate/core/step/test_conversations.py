@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from modegate.core.ids import DEFAULT_MODE
@@ -118,7 +118,6 @@ def lasting(entries: list[Entry]) -> list[Entry]:
 
 
 @pytest.mark.parametrize("speech", SPEECHES, ids=str)
-@settings(max_examples=20, deadline=None)
 @given(steps=st.lists(_step, min_size=1, max_size=3))
 def test_what_holds_in_any_conversation(speech: Speech, steps: list[Step]) -> None:
     agent = Agent(speech, RULES, tools=("read", "grep", "write", "fetch"))

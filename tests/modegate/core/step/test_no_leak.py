@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from modegate.core.ids import ToolName
@@ -184,7 +184,6 @@ def check(body: bytes, got: bytes) -> None:
 
 
 @given(streams(), st.lists(st.integers(0, 2000), max_size=4))
-@settings(max_examples=250, deadline=None)
 @example(
     frame({"choices": [
         {"index": 0, "delta": {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "read"}}]}},
@@ -237,7 +236,6 @@ def entangled(draw: st.DrawFn) -> bytes:
 
 
 @given(entangled())
-@settings(max_examples=600, deadline=None)
 def test_no_client_makes_one_call_of_two(body: bytes) -> None:
     """Calls that are harmless each do not become another one where a client takes them for one."""
     got = Session(rules=POLICY).step(REQUEST, [body, said("fine")])
@@ -245,7 +243,6 @@ def test_no_client_makes_one_call_of_two(body: bytes) -> None:
 
 
 @given(st.lists(streams(), min_size=2, max_size=4))
-@settings(max_examples=150, deadline=None)
 def test_nor_in_later_hops(bodies: list[bytes]) -> None:
     """A second hop is gated as the first."""
     bodies = [marked(body, 1000 * n) for n, body in enumerate(bodies)]
@@ -256,7 +253,6 @@ def test_nor_in_later_hops(bodies: list[bytes]) -> None:
 
 
 @given(st.lists(choices(), max_size=2))
-@settings(max_examples=200, deadline=None)
 def test_nor_in_a_whole_answer(found: list[dict[str, Any]]) -> None:
     """An answer that comes as one body holds no refused call, and stays JSON."""
     for choice in found:
@@ -287,7 +283,6 @@ def test_a_legacy_call_in_two_choices() -> None:
 
 
 @given(st.binary(max_size=300), st.sampled_from([STREAM, JSON]), st.integers(0, 3))
-@settings(max_examples=200, deadline=None)
 def test_garbage_raises_nothing(noise: bytes, head: list[tuple[bytes, bytes]], place: int) -> None:
     """Bytes that mean nothing end a step in an error or pass as text; nothing is raised."""
     good = [

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
@@ -583,7 +583,6 @@ def judged(n: int) -> Entry:
         max_size=12,
     )
 )
-@settings(max_examples=25, deadline=None)
 def test_what_is_in_memory_equals_the_fold_of_the_log(
     batches: list[tuple[list[str], bool, bool]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

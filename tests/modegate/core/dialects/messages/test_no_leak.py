@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from modegate.core.ids import ToolName
@@ -144,14 +144,12 @@ def check(got: Got) -> None:
             assert rules.judge(MODE, call).verdict is Verdict.RELEASE
 
 
-@settings(max_examples=300, deadline=None)
 @given(answers())
 def test_no_client_can_run_what_is_refused(body: bytes) -> None:
     """Whole; nothing but a refusal comes of it."""
     check(step(body))
 
 
-@settings(max_examples=40, deadline=None)
 @given(answers(), st.integers(1, 2000))
 def test_it_does_not_matter_how_the_bytes_come(body: bytes, at: int) -> None:
     """In pieces the client gets the same."""
@@ -162,7 +160,6 @@ def test_it_does_not_matter_how_the_bytes_come(body: bytes, at: int) -> None:
         check(again)
 
 
-@settings(max_examples=100, deadline=None)
 @given(answers())
 def test_a_second_hop_cannot_either(body: bytes) -> None:
     """Frames of a later hop are edited, and so read as strictly."""

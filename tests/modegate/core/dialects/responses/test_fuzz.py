@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from modegate.core.ids import ToolName
@@ -179,7 +179,6 @@ def numbered(body: bytes) -> None:
 
 
 @given(lifelike(), st.lists(st.integers(0, 3000), max_size=3))
-@settings(max_examples=150, deadline=None)
 def test_no_client_can_run_what_is_refused(found: list[Any], places: list[int]) -> None:
     """However a client puts calls together, each is one that the policy allows; cuts change nothing."""
     body = stream(found)
@@ -193,7 +192,6 @@ def test_no_client_can_run_what_is_refused(found: list[Any], places: list[int]) 
 
 
 @given(st.lists(any_event(), max_size=8), st.booleans())
-@settings(max_examples=150, deadline=None)
 def test_nor_of_events_in_any_order(found: list[Any], first: bool) -> None:
     """Events that fit nowhere are refused or go nowhere."""
     begun = [{"type": "response.created", "response": response((), "in_progress")}] if first else []
@@ -201,7 +199,6 @@ def test_nor_of_events_in_any_order(found: list[Any], first: bool) -> None:
 
 
 @given(st.lists(lifelike(), min_size=2, max_size=4))
-@settings(max_examples=80, deadline=None)
 def test_nor_in_later_hops(hops: list[Any]) -> None:
     """A second hop is gated as the first."""
     first = answer(message("a"), call("write"))
@@ -210,7 +207,6 @@ def test_nor_in_later_hops(hops: list[Any]) -> None:
 
 
 @given(st.lists(items(), max_size=3))
-@settings(max_examples=120, deadline=None)
 @example([call("write")])
 def test_nor_in_a_whole_answer(found: list[Any]) -> None:
     """An answer that comes as one body holds no refused call, and stays JSON."""
@@ -222,7 +218,6 @@ def test_nor_in_a_whole_answer(found: list[Any]) -> None:
 
 
 @given(st.binary(max_size=300), st.sampled_from([STREAM, JSON]), st.integers(0, 9))
-@settings(max_examples=100, deadline=None)
 def test_garbage_raises_nothing(noise: bytes, head: list[tuple[bytes, bytes]], place: int) -> None:
     """Bytes that mean nothing end a step in an error or pass as text; nothing is raised."""
     good = answer(message("a"), call("write")).split(b"\n\n")

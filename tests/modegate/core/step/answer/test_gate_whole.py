@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from modegate.core.dialects.chat.dialect import CHAT
@@ -463,7 +463,6 @@ def _seen(got: Got, *, streamed: bool) -> dict[str, Any]:
 
 
 @given(hops_)
-@settings(max_examples=150, deadline=None)
 def test_l7_streamed_and_whole_are_the_same(
     hops: list[tuple[str, list[tuple[str, str]], str]],
 ) -> None:

@@ -7,7 +7,7 @@ import tracemalloc
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from modegate.core.dialects.chat.answer.stream import ChatStreamReader
@@ -121,7 +121,6 @@ def test_no_more_than_the_limit_is_held(make: object) -> None:
     chunk({"content": "b", "tool_calls": [{"index": 0, "function": {"arguments": "c"}}]}, "stop"),
     piece(index=1, function={"arguments": "d"}), chunk({"tool_calls": [{"index": 0}]}, index=1),
 ])), st.booleans())  # fmt: skip
-@settings(max_examples=150, deadline=None)
 def test_the_bound_holds_for_any_order(frames: list[bytes], defer: bool) -> None:
     """And what is not held back has gone, or never goes."""
     hold = new(1_000, defer=defer)
