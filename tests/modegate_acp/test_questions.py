@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from openai import AsyncOpenAI
 
 from modegate.core.ids import (
     DEFAULT_MODE,
@@ -28,6 +27,7 @@ from support import acp_story
 from support.acp import PATIENCE, Client, Connect, Json, is_question, kinds, socket, updated
 from support.playbook import request
 from support.running import Running, policies_file, running
+from support.sdk_clients import openai_client
 
 WAITS = Waits(nobody=PATIENCE, streamed=PATIENCE, whole=PATIENCE)
 PLAN = "# Rename foo\n\n1. Look\n2. Write"
@@ -79,7 +79,7 @@ async def proxy(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Runni
 
 async def step(proxy: Running, session: str, text: str = "rename foo") -> str:
     """Ask the model as the agent does, and give its text."""
-    async with AsyncOpenAI(base_url=proxy.base(session), api_key="none", max_retries=0) as openai:
+    async with openai_client(proxy.base(session)) as openai:
         messages: Any = [{"role": "user", "content": text}]
         answer = await openai.chat.completions.create(model="m", messages=messages, tools=TOOLS)
         return str(answer.choices[0].message.content)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from openai import AsyncOpenAI
 
 from modegate.core.policy.model import Waits
 from support.acp import (
@@ -27,6 +26,7 @@ from support.playbook import call, request, stream
 from support.raw_upstream import RawUpstream, chunked
 from support.redis_server import redis_server
 from support.running import Running, client, policies_file, process, running
+from support.sdk_clients import openai_client
 
 WAITS = Waits(nobody=PATIENCE, streamed=PATIENCE, whole=PATIENCE)
 POLICIES = """
@@ -85,7 +85,7 @@ async def two(
 
 async def step(proxy: Running, session: str) -> tuple[str, list[str]]:
     """Ask the model, and give its text and the tools that it calls."""
-    async with AsyncOpenAI(base_url=proxy.base(session), api_key="none", max_retries=0) as openai:
+    async with openai_client(proxy.base(session)) as openai:
         messages: Any = [{"role": "user", "content": "rename foo"}]
         answer = await openai.chat.completions.create(model="m", messages=messages, tools=TOOLS)
     message = answer.choices[0].message

@@ -19,6 +19,7 @@ from modegate.core.policy.model import Waits
 from modegate.core.step.texts import PLAN_WAITS
 from support.playbook import request
 from support.running import Running, client, policies_file, running
+from support.sdk_clients import openai_client
 
 PATIENCE = 20.0
 Ask = Callable[[AsyncOpenAI], Coroutine[Any, Any, ChatCompletionMessage]]
@@ -115,7 +116,7 @@ async def whole(openai: AsyncOpenAI) -> ChatCompletionMessage:
 
 
 def sdk(proxy: Running) -> AsyncOpenAI:
-    return AsyncOpenAI(base_url=proxy.base(), api_key="none", max_retries=0)
+    return openai_client(proxy.base())
 
 
 @pytest.mark.parametrize("ask", [streamed, whole])

@@ -14,6 +14,7 @@ from support.messages import tool
 from support.raw_upstream import RawUpstream, chunked
 from support.raw_upstream import whole as http_whole
 from support.running import Running, running
+from support.sdk_clients import anthropic_client
 
 TOOLS: Any = [tool("read"), tool("write")]
 USER: Any = {"role": "user", "content": "rename foo"}
@@ -24,7 +25,7 @@ SECOND = stream(text(0, "I read."), use(1, "read", '{"p":1}', id_="toolu_read_1"
 
 def sdk(proxy: Running) -> AsyncAnthropic:
     """Return a client as an agent has it: the session is in its base URL, which has no `/v1`."""
-    return AsyncAnthropic(base_url=proxy.base().removesuffix("/v1"), api_key="none", max_retries=0)
+    return anthropic_client(proxy.base().removesuffix("/v1"))
 
 
 async def test_anthropic_sdk_streamed(tmp_path: Path) -> None:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anthropic import AsyncAnthropic
-from openai import AsyncOpenAI
 
 from support.running import Running, running
+from support.sdk_clients import anthropic_client, openai_client
 
 SCRIPT = """
 answers:
@@ -37,7 +36,7 @@ async def chat(proxy: Running, *, streamed: bool) -> Heard:
     tools: Any = [
         {"type": "function", "function": {"name": name, "parameters": SCHEMA}} for name in NAMES
     ]
-    async with AsyncOpenAI(base_url=proxy.base(), api_key="k", max_retries=0) as client:
+    async with openai_client(proxy.base(), key="k") as client:
         if streamed:
             asked = client.chat.completions.stream(model="m", messages=USER, tools=tools)
             async with asked as events:
@@ -53,7 +52,7 @@ async def chat(proxy: Running, *, streamed: bool) -> Heard:
 async def responses(proxy: Running, *, streamed: bool) -> Heard:
     tools: Any = [{"type": "function", "name": name, "parameters": SCHEMA} for name in NAMES]
     asked: dict[str, Any] = {"model": "m", "input": USER, "tools": tools, "store": False}
-    async with AsyncOpenAI(base_url=proxy.base(), api_key="k", max_retries=0) as client:
+    async with openai_client(proxy.base(), key="k") as client:
         if streamed:
             async with client.responses.stream(**asked) as events:
                 response: Any = await events.get_final_response()
@@ -67,7 +66,7 @@ async def messages(proxy: Running, *, streamed: bool) -> Heard:
     tools = [{"name": name, "input_schema": SCHEMA} for name in NAMES]
     asked: dict[str, Any] = {"model": "m", "max_tokens": 99, "messages": USER, "tools": tools}
     base = proxy.base().removesuffix("/v1")
-    async with AsyncAnthropic(base_url=base, api_key="k", max_retries=0) as client:
+    async with anthropic_client(base, key="k") as client:
         if streamed:
             async with client.messages.stream(**asked) as events:
                 message = await events.get_final_message()

@@ -18,6 +18,7 @@ from support.playbook import DONE, call, chunk, read_stream, request, said, stre
 from support.raw_upstream import Act, Piece, RawUpstream, chunked, head, whole
 from support.raw_upstream import chunk as http_chunk
 from support.running import TOKEN, Running, client, exchange, post, running
+from support.sdk_clients import openai_client
 
 WRITE = stream(text("a"), call("write", '{"path":"S3CRET"}'))
 TOOLS: Any = request("read", "write")["tools"]
@@ -63,7 +64,7 @@ JSON_TEXT = json.dumps(
 
 def sdk(proxy: Running) -> AsyncOpenAI:
     """Return a client as an agent has it."""
-    return AsyncOpenAI(base_url=proxy.base(), api_key="none", max_retries=0)
+    return openai_client(proxy.base())
 
 
 async def test_openai_sdk_streamed(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from openai import AsyncOpenAI, BadRequestError
 from support.raw_upstream import RawUpstream, Received, chunked, whole
 from support.responses import answer, call, message, response, tool
 from support.running import POLICIES, Running, client, policies_file, running
+from support.sdk_clients import openai_client
 
 TOOLS: Any = [tool("read"), tool("write")]
 WRITE, READ = call("write", '{"path":"S3CRET"}'), call("read", "{}", 2)
@@ -19,7 +20,7 @@ WRITE, READ = call("write", '{"path":"S3CRET"}'), call("read", "{}", 2)
 
 def sdk(proxy: Running) -> AsyncOpenAI:
     """Return a client as an agent has it."""
-    return AsyncOpenAI(base_url=proxy.base(), api_key="none", max_retries=0)
+    return openai_client(proxy.base())
 
 
 def sent(request: Received) -> Any:
@@ -147,7 +148,7 @@ async def test_a_chain_without_a_session_stays_in_the_one_that_it_began_in(tmp_p
     async with RawUpstream() as up, running(tmp_path, up.base_url, policies=policies) as proxy:
         up.enqueue(chunked(answer(WRITE, READ)), chunked(answer(message("Done.", "m3"), n=2)))
         base = f"{proxy.url}/v1"
-        async with AsyncOpenAI(base_url=base, api_key="none", max_retries=0) as openai:
+        async with openai_client(base) as openai:
             first = await streamed(openai, input="rename foo")
             output = {"type": "function_call_output", "call_id": READ["call_id"], "output": "x"}
             await streamed(openai, input=[output], previous_response_id=first.id)

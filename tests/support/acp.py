@@ -301,7 +301,9 @@ async def streams(
     proxy: Running, *, token: str = TOKEN, tenant: str = "", begin: bool = True, name: str = "test"
 ) -> AsyncIterator[Streams]:
     """Connect over Streamable HTTP, and initialize."""
-    async with httpx.AsyncClient(trust_env=False, timeout=None, headers=bearer(token)) as http:
+    async with httpx.AsyncClient(
+        trust_env=False, verify=False, timeout=None, headers=bearer(token)
+    ) as http:
         async with asyncio.TaskGroup() as group:
             client = Streams(http, address(proxy, tenant), group)
             try:

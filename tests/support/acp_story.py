@@ -8,12 +8,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from openai import AsyncOpenAI
-
 from modegate.core.policy.model import Waits
 from support.acp_clients import PATIENCE
 from support.playbook import request
 from support.running import Running, policies_file, running
+from support.sdk_clients import openai_client
 
 WRITES, GIVES_IN = "Now I write.", "Then not."
 """How a step ends whose plan was approved, and one whose plan was rejected."""
@@ -67,7 +66,7 @@ async def proxied(
 async def step(proxy: Running, task: str = "rename foo") -> str | None:
     """Do what an agent does: one request with tools; give the text that ended it."""
     messages: Any = [{"role": "user", "content": task}]
-    async with AsyncOpenAI(base_url=proxy.base(), api_key="none", max_retries=0) as openai:
+    async with openai_client(proxy.base()) as openai:
         stream = openai.chat.completions.stream(model="m", messages=messages, tools=TOOLS)
         async with stream as events:
             async for _ in events:

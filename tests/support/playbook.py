@@ -137,6 +137,18 @@ def pieces_of(size: int) -> Cut:
     return lambda body: (body[i : i + size] for i in range(0, len(body), size))
 
 
+def at_every_byte(apart: int = 64) -> list[Cut]:
+    """Return ways to cut a body that between them cut it at every byte, each at places so many bytes apart.
+
+    One way for each byte would feed a body as many times as it has bytes.
+    """
+
+    def cut_from(first: int) -> Cut:
+        return lambda body: cut_at(*range(first, len(body), apart))(body)
+
+    return [cut_from(first) for first in range(1, apart + 1)]
+
+
 def cut_at(*places: int) -> Cut:
     """Return a body in pieces that end at these places."""
 

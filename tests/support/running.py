@@ -76,7 +76,7 @@ class Running:
 
 def client() -> httpx.AsyncClient:
     """Return a client that leaves the environment's proxies alone."""
-    return httpx.AsyncClient(trust_env=False, timeout=20)
+    return httpx.AsyncClient(trust_env=False, verify=False, timeout=20)
 
 
 def policies_file(folder: Path, text: str = POLICIES) -> Path:

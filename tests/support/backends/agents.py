@@ -8,11 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from anthropic import AsyncAnthropic
-from openai import AsyncOpenAI
-
 from support.backends.entry import BackEnd, Json
 from support.backends.speak import Call
+from support.sdk_clients import anthropic_client, openai_client
 
 SCHEMA: Json = {
     "type": "object",
@@ -229,8 +227,8 @@ class Sdks:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._openai = AsyncOpenAI(base_url=url, api_key="k", max_retries=0)
-        self._anthropic = AsyncAnthropic(base_url=url, api_key="k", max_retries=0)
+        self._openai = openai_client(url, key="k")
+        self._anthropic = anthropic_client(url, key="k")
 
     def agent(self, entry: BackEnd, session: str, model: str, *, streamed: bool) -> Agent:
         """Begin a conversation."""

@@ -16,8 +16,8 @@ from support.playbook import (
     Reply,
     Session,
     answer,
+    at_every_byte,
     bytewise,
-    cut_at,
     frame,
     frames,
     read_stream,
@@ -336,8 +336,8 @@ def test_a_refused_call_goes_back_and_a_text_follows(server: str, cut: Any) -> N
 def test_cut_at_every_byte(server: str, name: str) -> None:
     body = SERVERS[server].spell(name)
     wanted = Session().step(ASKED, [body, said("bye")]).body
-    for place in range(1, len(body), 3):
-        assert Session().step(ASKED, [body, said("bye")], cut=cut_at(place)).body == wanted
+    for cut in at_every_byte():
+        assert Session().step(ASKED, [body, said("bye")], cut=cut).body == wanted
 
 
 @EACH
@@ -489,8 +489,8 @@ def test_n004_a_call_that_only_the_closing_frame_has_reaches_no_client_unjudged(
     for body in (text + calls(begin("call_first000", "read", ARGUMENTS)) + frame_, text + frame_):
         wanted = Session().step(ASKED, [body, said("bye")]).body
         assert b"write" not in wanted
-        for place in range(1, len(body)):
-            got = Session().step(ASKED, [body, said("bye")], cut=cut_at(place))
+        for cut in at_every_byte():
+            got = Session().step(ASKED, [body, said("bye")], cut=cut)
             assert got.body == wanted
 
 
@@ -536,8 +536,8 @@ def test_n005_no_arguments_of_another_call(pieces: str) -> None:
     assert b'"write"' not in wanted.body
     for name, _ in heard(wanted)[1]:
         assert name == "read"
-    for place in range(1, len(body)):
-        assert Session().step(ASKED, [body, said("bye")], cut=cut_at(place)).body == wanted.body
+    for cut in at_every_byte():
+        assert Session().step(ASKED, [body, said("bye")], cut=cut).body == wanted.body
 
 
 @pytest.mark.parametrize("lines", [1, 3, 99])

@@ -22,9 +22,9 @@ from support.playbook import (
     Cut,
     Reply,
     Session,
+    at_every_byte,
     bytewise,
     chunk,
-    cut_at,
     frames,
     mode,
     piece,
@@ -83,8 +83,8 @@ def test_a_call_that_is_begun_again_goes_in_one_piece(again: str, command: str) 
     arguments = json.dumps({"command": command})
     sent = body("edit", again, arguments)
     wanted = Session(rules=RULES).step(ASKED, [sent, said("fine")])
-    for place in range(len(sent)):
-        got = Session(rules=RULES).step(ASKED, [sent, said("fine")], cut=cut_at(place))
+    for cut in at_every_byte():
+        got = Session(rules=RULES).step(ASKED, [sent, said("fine")], cut=cut)
         assert got.body == wanted.body
     pieces = pieces_of(wanted.body)
     assert pieces == ([] if command == "create" else [in_one_piece("edit", arguments)])
@@ -144,8 +144,8 @@ def test_no_client_can_leave_out_a_piece_of_what_was_released_for_its_arguments(
 
     wanted = step(bytewise)
     assert pieces_of(wanted) == [in_one_piece(tool, "".join(texts))]
-    for place in range(0, len(sent), 9):
-        assert step(cut_at(place)) == wanted
+    for cut in at_every_byte():
+        assert step(cut) == wanted
 
 
 def test_no_condition_holds_for_a_call_behind_a_finish() -> None:

@@ -9,7 +9,18 @@ from dataclasses import replace
 import pytest
 
 from modegate.scripted.model import ScriptedCall, Turn
-from support.playbook import JSON, Cut, Reply, Session, bytewise, call, cut_at, request, text, whole
+from support.playbook import (
+    JSON,
+    Cut,
+    Reply,
+    Session,
+    at_every_byte,
+    bytewise,
+    call,
+    request,
+    text,
+    whole,
+)
 from support.playbook import stream as chat_stream
 from support.speech import Agent, Speech
 from support.speeches import SPEECHES
@@ -128,8 +139,8 @@ LOST = {
 @pytest.mark.parametrize("lost", LOST)
 def test_g8_what_cannot_be_written_in_one_way_ends_the_answer(lost: str) -> None:
     body = text("before") + LOST[lost] + chat_stream(call("read"))
-    for place in range(0, len(body), 7):
-        got = Session().step(request("read", stream=True), [body], cut=cut_at(place))
+    for cut in at_every_byte():
+        got = Session().step(request("read", stream=True), [body], cut=cut)
         assert got.body.startswith(text("before") + b'data: {"error":')
         assert b"tool_calls" not in got.body
         assert got.finish is not None
@@ -146,6 +157,6 @@ def test_g8_a_call_in_several_lines_is_judged_as_it_is_written() -> None:
     assert b'"name": "read"' in seen
     assert all(line.startswith(b"data: ") for line in seen.strip().split(b"\n\n"))
     assert seen.count(b"\n") == 2 * seen.count(b"data: ")
-    for place in range(1, len(body)):
-        got = Session().step(request("read", "write", stream=True), [body], cut=cut_at(place))
+    for cut in at_every_byte():
+        got = Session().step(request("read", "write", stream=True), [body], cut=cut)
         assert got.body == seen

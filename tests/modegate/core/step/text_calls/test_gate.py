@@ -11,7 +11,7 @@ from modegate.core.policy.model import Effect
 from modegate.core.step.text_calls.rules import TextCalls
 from modegate.core.step.text_calls.scan import Scanner
 from modegate.scripted.model import ScriptedCall, Turn
-from support.playbook import Cut, bytewise, cut_at, mode, policy, rule, whole
+from support.playbook import Cut, at_every_byte, bytewise, mode, policy, rule, whole
 from support.speech import Agent
 from support.speeches import SPEECHES
 
@@ -317,10 +317,9 @@ def test_h4_cut_at_every_byte(speech: Any, name: str) -> None:
     turns = (Turn(f"Before. {TEXTS[name][1]} So."), Turn("Fine."))
     first = Agent(speech, REFUSING)
     first.step(*turns)
-    body = speech.reply(turns[0], first.got.requests[0]).body
-    for at in range(1, len(body), 41):
+    for cut in at_every_byte():
         agent = Agent(speech, REFUSING)
-        agent.step(*turns, cut=cut_at(at))
+        agent.step(*turns, cut=cut)
         assert agent.got.body == first.got.body
 
 

@@ -12,7 +12,7 @@ from modegate.core.log.events import CallJudged
 from modegate.core.policy.conditions import Condition, When
 from modegate.core.policy.model import Limits
 from support import judges
-from support.playbook import Reply, bytewise, cut_at, mode, policy, rule
+from support.playbook import Reply, at_every_byte, bytewise, mode, policy, rule
 from support.responses import (
     CLIENTS,
     added,
@@ -306,8 +306,8 @@ def test_what_is_refused_of_it_goes_nowhere(name: str) -> None:
 def test_each_cut_gives_the_same(name: str) -> None:
     body = body_of(CASES[name])
     wanted = session().step(REQUEST, [body]).body
-    for at in range(1, len(body)):
-        assert session().step(REQUEST, [body], cut=cut_at(at)).body == wanted
+    for cut in at_every_byte():
+        assert session().step(REQUEST, [body], cut=cut).body == wanted
 
 
 PIECE = inside(READ, 0)[0]
