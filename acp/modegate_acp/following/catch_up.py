@@ -14,7 +14,7 @@ from functools import cached_property
 from modegate.core.ids import ModeId, Seq, SessionId
 from modegate.core.log.approvals import Approval
 from modegate.core.log.fold import State
-from modegate.core.log.parents import ALONE, Held
+from modegate.core.policy.gating import ALONE, Held
 from modegate.core.policy.model import Level, Policy
 from modegate_acp.following.permissions import offered
 from modegate_acp.messages.clients import Peer

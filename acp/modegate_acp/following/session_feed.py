@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from modegate.core.errors import LogUnavailable, ModegateError
 from modegate.core.ids import SessionId, SessionKey
 from modegate.core.log.fold import State
-from modegate.core.log.parents import ALONE, Held
+from modegate.core.policy.gating import ALONE, Held
 from modegate.server.extension import Services
 from modegate.server.log.feed import FeedFollower
 from modegate.server.proxy.sessions import held_by

@@ -14,7 +14,7 @@ from functools import partial
 from modegate.core.ids import ModeId, Seq, SessionId
 from modegate.core.levels import follows, words_to_set
 from modegate.core.log.fold import State
-from modegate.core.log.parents import Held, Holder
+from modegate.core.policy.gating import Held, Holder
 from modegate.core.policy.model import Level
 from modegate_acp.connection.connection import Connection
 from modegate_acp.following.catch_up import Snapshot

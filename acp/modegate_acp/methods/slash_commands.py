@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from modegate.core.ids import DEFAULT_MODE, SessionId
 from modegate.core.log.approvals import Approval
 from modegate.core.log.fold import State
-from modegate.core.log.parents import Held
+from modegate.core.policy.gating import Held
 from modegate.core.policy.model import Policy
 from modegate.server.printable import printable
 

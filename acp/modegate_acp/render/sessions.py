@@ -12,7 +12,7 @@ from typing import Any
 
 from modegate.core.ids import DEFAULT_MODE, SessionId
 from modegate.core.log.fold import State
-from modegate.core.log.parents import ALONE, Held
+from modegate.core.policy.gating import ALONE, Held
 from modegate.core.policy.model import Policy
 from modegate.server.printable import printable
 from modegate.server.proxy.sessions import SessionSummary

@@ -7,7 +7,7 @@ import pytest
 from modegate.core.ids import ModeId, Seq, SessionId
 from modegate.core.log.events import SessionOpen
 from modegate.core.log.fold import State
-from modegate.core.log.parents import ALONE
+from modegate.core.policy.gating import ALONE
 from modegate.core.policy.model import Mode, Policy
 from modegate_acp.methods.slash_commands import (
     SlashCommand,

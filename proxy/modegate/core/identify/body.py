@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 
 from modegate.core.endpoints import History
-from modegate.core.identify.reminders import plain, plain_parts
 from modegate.core.identify.sources import body_names
 from modegate.core.policy.model import Sessions
 from modegate.core.wire.request_body import RequestBody
@@ -22,6 +21,11 @@ from modegate.core.wire.request_body import RequestBody
 _UNREADABLE = (ValueError, RecursionError)
 _DEFAULT_NAMES = body_names(Sessions())
 _DEFAULT_HISTORY = History()
+
+_OPENS = "<system-reminder>"
+_CLOSES = "</system-reminder>"
+_PLAN = "[[PLAN]]"
+_AROUND = " \t\r\n\"'"
 
 _decode = msgspec.json.decode
 _decode_history = msgspec.json.Decoder(list[msgspec.Raw] | str).decode
@@ -34,7 +38,7 @@ class BodyFields:
     top: Mapping[str, Any] = field(default_factory=dict)
     """Those top-level fields that a source names, decoded."""
     first_user_text: str = ""
-    """The first user message's own words, see `modegate.core.identify.reminders`."""
+    """The first user message's own words, see `plain`."""
     unread: str = ""
     """SHA-256 of a body that is no JSON object, or has too many values: so it is taken for no other
     conversation. Else empty."""
@@ -98,3 +102,28 @@ def _words(content: Any) -> str:
     parts = content if isinstance(content, list) else []
     texts = (part.get("text") for part in parts if isinstance(part, dict))
     return plain_parts(text for text in texts if isinstance(text, str))
+
+
+def _without_reminders(text: str) -> str:
+    kept: list[str] = []
+    at = 0
+    # A regular expression would look for the closing tag again from every opening one.
+    while (opens := text.find(_OPENS, at)) >= 0 and (closes := text.find(_CLOSES, opens)) >= 0:
+        kept.append(text[at:opens])
+        at = closes + len(_CLOSES)
+    kept.append(text[at:])
+    return "".join(kept)
+
+
+def plain(text: str) -> str:
+    """Return a user's words alone, so that the same message always reads the same.
+
+    Agents put `<system-reminder>` blocks into user messages and later drop or move them, one marks the first
+    message of a plan with `[[PLAN]]`, and one puts the whole prompt in quotes.
+    """
+    return _without_reminders(text).strip(_AROUND).removeprefix(_PLAN).strip(_AROUND)
+
+
+def plain_parts(parts: Iterable[str]) -> str:
+    """Return the words of a message of several text parts; parts that hold nothing else leave no trace."""
+    return "\n".join(words for part in parts if (words := plain(part)))

@@ -17,8 +17,7 @@ from typing import Any
 
 from modegate.core.endpoints import Endpoint, Kind
 from modegate.core.errors import BadSession, DialectName
-from modegate.core.identify.body import BodyFields
-from modegate.core.identify.reminders import plain
+from modegate.core.identify.body import BodyFields, plain
 from modegate.core.identify.sources import GIVEN, PREVIOUS, id_in, of_parent, of_session
 from modegate.core.ids import (
     Lane,
@@ -28,8 +27,7 @@ from modegate.core.ids import (
     fits_session_id,
     parse_session_id,
 )
-from modegate.core.policy.model import Sessions
-from modegate.core.policy.sources import Source
+from modegate.core.policy.model import Sessions, Source
 from modegate.core.wire.headers import Headers, get_one
 
 AGENT_LIMIT = 120

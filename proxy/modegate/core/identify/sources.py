@@ -13,8 +13,7 @@ from functools import lru_cache
 
 import msgspec
 
-from modegate.core.policy.model import Sessions
-from modegate.core.policy.sources import Source
+from modegate.core.policy.model import Sessions, Source
 
 DEFAULT_IDENTIFY = (
     "path",

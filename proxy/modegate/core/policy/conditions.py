@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from modegate.core.policy.globs import glob_matches
+from modegate.core.policy.names import glob_matches
 from modegate.core.wire.arguments import spelling
 
 

@@ -17,9 +17,8 @@ from enum import StrEnum
 from typing import Any
 
 from modegate.core.ids import ToolName
-from modegate.core.policy.globs import glob_matches
 from modegate.core.policy.model import EXIT_TOOL, Effect, Mode, Rule
-from modegate.core.policy.similar_names import is_glob, misspelled
+from modegate.core.policy.names import glob_matches, is_glob, misspelled
 
 
 class Verdict(StrEnum):

@@ -6,6 +6,7 @@ A `Policy` is immutable and named by the hash of its meaning (`file.meaning`). I
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -16,11 +17,13 @@ from modegate.core.policy.conditions import When
 from modegate.core.policy.upstreams import Route, UpstreamSpec
 
 EXIT_TOOL = ToolName("exit_plan_mode")
-
-
 """The tool that asks a person to end the mode; no rule covers it, not even `*`."""
 NO_TOOL = ToolName("no_tool_in_this_mode")
 """Stands in where an API wants a tool and the mode leaves none; a call of it is judged as any."""
+
+# A field name of RFC 9110, section 5.1.
+_HEADER = re.compile(r"header:([A-Za-z0-9!#$%&'*+.^_`|~-]{1,128})")
+_BODY = re.compile(r"body:([^.\s]+(?:\.[^.\s]+)*)")
 
 
 class Effect(StrEnum):
@@ -75,6 +78,35 @@ class Mode:
     """For the Responses API: where the section goes."""
     aliases: tuple[str, ...] = ()
     """Other ids by which ACP clients name it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One entry of `sessions.identify` or `sessions.parent`: where a request may name a session."""
+
+    text: str
+    """The entry, with the header's name in lower case."""
+    kind: Literal["path", "header", "body"]
+    name: bytes = b""
+    """Of a header, in lower case."""
+    keys: tuple[str, ...] = ()
+    """Of a body field, from the top level inwards."""
+
+    @classmethod
+    def parse(cls, text: str) -> Source:
+        """Read an entry.
+
+        Raises:
+            ValueError: it is none of `path`, `header:NAME` and `body:dotted.path`.
+        """
+        if text == "path":
+            return cls(text, "path")
+        if match := _HEADER.fullmatch(text):
+            name = match[1].lower()
+            return cls(f"header:{name}", "header", name=name.encode())
+        if match := _BODY.fullmatch(text):
+            return cls(text, "body", keys=tuple(match[1].split(".")))
+        raise ValueError(f"{text!r} is not `path`, `header:NAME` or `body:dotted.path`")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from modegate.core.ids import DEFAULT_MODE, ModeId
 from modegate.core.policy.document import YamlValue, suggestion
-from modegate.core.policy.sources import Source
+from modegate.core.policy.model import Source
 
 MAX_ALIAS = 256
 

@@ -15,9 +15,8 @@ from modegate.core.errors import BadRequest
 from modegate.core.ids import ModeId, Seq, SessionKey, parse_session_id
 from modegate.core.levels import words_to_set
 from modegate.core.log.fold import State
-from modegate.core.log.parents import Held
 from modegate.core.log.records import Record, to_json
-from modegate.core.policy.gating import left_out
+from modegate.core.policy.gating import Held, left_out
 from modegate.core.policy.model import Level
 from modegate.server.control.approvals import shown
 from modegate.server.control.http import body_of, need, person_of, tenant_of

@@ -14,8 +14,7 @@ from modegate.core.ids import DEFAULT_MODE, ModeId, SessionId, SessionKey
 from modegate.core.levels import follows
 from modegate.core.log.events import Event, ModeSet, SessionOpen
 from modegate.core.log.fold import State
-from modegate.core.log.parents import ALONE, Held, held
-from modegate.core.policy.gating import Gating, gating
+from modegate.core.policy.gating import ALONE, Gating, Held, gating, held
 from modegate.core.policy.in_force import MAX_CHAIN, ModesInForce, modes_in_force, tightest
 from modegate.core.policy.model import Policy
 from modegate.core.step.stored_answers import known

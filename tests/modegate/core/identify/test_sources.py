@@ -15,8 +15,7 @@ from modegate.core.identify.sources import (
     of_parent,
     of_session,
 )
-from modegate.core.policy.model import Sessions
-from modegate.core.policy.sources import Source
+from modegate.core.policy.model import Sessions, Source
 
 
 @pytest.mark.parametrize(

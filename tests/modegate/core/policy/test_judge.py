@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from modegate.core.ids import LOCAL, ModeId, Tenant, ToolName
 from modegate.core.policy.conditions import Condition, When
-from modegate.core.policy.globs import glob_matches
 from modegate.core.policy.judge import ToolCall, Verdict, judge, may_offer
 from modegate.core.policy.model import EXIT_TOOL, Effect, Mode, Rule, Sessions
+from modegate.core.policy.names import glob_matches
 
 ALLOW, ASK, DENY = Effect.ALLOW, Effect.ASK, Effect.DENY
 RELEASE, ANSWER = Verdict.RELEASE, Verdict.ANSWER

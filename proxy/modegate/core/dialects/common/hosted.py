@@ -14,8 +14,8 @@ from modegate.core.dialects.common.tools import spelling
 from modegate.core.dialects.common.words import words
 from modegate.core.errors import BadRequest
 from modegate.core.ids import ToolName
-from modegate.core.policy.globs import glob_matches
 from modegate.core.policy.in_force import ModesInForce
+from modegate.core.policy.names import glob_matches
 
 PROVIDER_RUNS = {
     # OpenAI, and gateways that took it over: the model searches the web.

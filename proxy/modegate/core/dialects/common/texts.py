@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from modegate.core.dialects.common.body import Body
-from modegate.core.identify.body import first_user_text
-from modegate.core.identify.reminders import plain_parts
+from modegate.core.identify.body import first_user_text, plain_parts
 from modegate.core.wire.json_spans import Edit, Span, apply, quote
 
 

@@ -12,7 +12,7 @@ from modegate.core.ids import ToolName
 from modegate.core.policy.in_force import STRICTNESS, ModeInForce, ModesInForce
 from modegate.core.policy.judge import Judgement, ToolCall, Verdict
 from modegate.core.policy.model import EXIT_TOOL, Exit
-from modegate.core.policy.similar_names import similar
+from modegate.core.policy.names import similar
 from modegate.core.step import exit_tool
 from modegate.core.step.answer.calls import (
     Gathered,

@@ -16,7 +16,7 @@ from modegate.core.dialects.chat.answer.answer_items import (
 from modegate.core.dialects.chat.request.own_turns import OwnTurns
 from modegate.core.dialects.chat.request.parsing import ChatRequest, calls_of
 from modegate.core.dialects.common.texts import plain_content
-from modegate.core.identify.reminders import plain
+from modegate.core.identify.body import plain
 from modegate.core.step.answer.calls import Gathered, arguments_hash, digest
 from modegate.core.step.answer.parts import ChoiceRead, Refused
 from modegate.core.step.dialect import Item

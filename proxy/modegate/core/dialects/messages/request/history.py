@@ -23,7 +23,7 @@ from modegate.core.dialects.messages.answer.answer_items import (
     mark,
 )
 from modegate.core.dialects.messages.request.parsing import MessagesRequest, blocks_of
-from modegate.core.identify.reminders import plain_parts
+from modegate.core.identify.body import plain_parts
 from modegate.core.step.answer.calls import SHORT_ID, SIGNATURE, Gathered, arguments_hash, digest
 from modegate.core.step.answer.parts import Refused
 from modegate.core.step.dialect import Item

@@ -22,7 +22,7 @@ from modegate.core.dialects.responses.answer.parsing import CLIENT_RUNS
 from modegate.core.dialects.responses.request.edit import extend as extended
 from modegate.core.dialects.responses.request.parsing import ResponsesRequest
 from modegate.core.dialects.responses.request.screenshot import no_screenshot
-from modegate.core.identify.reminders import plain
+from modegate.core.identify.body import plain
 from modegate.core.step.answer.calls import Gathered, arguments_hash, digest
 from modegate.core.step.answer.parts import Refused
 from modegate.core.step.dialect import Item

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modegate.core.policy.conditions import Condition, When
-from modegate.core.policy.globs import glob_matches
 from modegate.core.policy.model import Effect, Policy, Rule
+from modegate.core.policy.names import glob_matches
 from support.asked import (
     USER,
     assembled,

@@ -6,7 +6,7 @@ import pytest
 
 from modegate.core.ids import DEFAULT_MODE, ModeId, Seq, SessionId
 from modegate.core.log.fold import State
-from modegate.core.log.parents import ALONE, Holder, held
+from modegate.core.policy.gating import ALONE, Holder, held
 
 PLAN, REVIEW = ModeId("plan"), ModeId("review")
 

@@ -10,7 +10,7 @@ from modegate.core.ids import ToolName
 from modegate.core.policy.conditions import When
 from modegate.core.policy.judge import ToolCall, Verdict, judge, may_offer
 from modegate.core.policy.model import Effect, Rule
-from modegate.core.policy.similar_names import folded, misspelled, similar
+from modegate.core.policy.names import folded, misspelled, similar
 from modegate.scripted.model import ScriptedCall, Turn
 from support.playbook import mode, policy, rule
 from support.speech import Agent, Speech
