@@ -310,7 +310,7 @@ def test_lone_surrogates_however_the_text_is_sliced(
     text = b"".join(pieces)
     wanted = _OLD.sub(lambda match: match.group(1) or rb"\ufffd", text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_spans, "_SLICE", size)
+        patch.setattr(surrogates, "_SLICE", size)
         assert without_lone_surrogates(text) == wanted
         assert len(without_lone_surrogates(text + junk)) == len(text + junk)
 
