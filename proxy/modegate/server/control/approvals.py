@@ -59,7 +59,6 @@ class ApprovalRoutes:
     """The handlers below `/control/v1/approvals`."""
 
     def __init__(self, services: Services, streams: EventStreams) -> None:
-        """Keep what the handlers ask."""
         self._services = services
         self._approvals = services.approvals
         self._streams = streams

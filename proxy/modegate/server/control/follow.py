@@ -19,7 +19,6 @@ class QuestionFollower:
     """One look at a tenant's questions that goes on."""
 
     def __init__(self, approvals: Questions, log: EventLog, clock: Clock, tenant: Tenant) -> None:
-        """Read nothing yet."""
         self._approvals = approvals
         self._log = log
         self._clock = clock

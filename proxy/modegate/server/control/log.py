@@ -20,15 +20,11 @@ class LogRoutes:
     """The handlers; one instance a process."""
 
     def __init__(self, services: Services) -> None:
-        """Keep what the handlers ask."""
         self._log, self._folds = services.log, services.folds
 
     def routes(self) -> list[Route]:
         """Return the routes below `/control`."""
-        return [
-            Route("/v1/log", self.show),
-            Route("/v1/log/adopt", self.adopt, methods=["POST"]),
-        ]
+        return [Route("/v1/log", self.show), Route("/v1/log/adopt", self.adopt, methods=["POST"])]
 
     async def show(self, _request: Request) -> Response:
         """Return whether the log is served from, and what is the matter with it."""

@@ -41,7 +41,6 @@ class ModeSetter:
     """Sets modes for people; one instance a process, which holds no state."""
 
     def __init__(self, log: EventLog, folds: Folds, policies: _Policies) -> None:
-        """Take what it reads and appends with."""
         self._log = log
         self._folds = folds
         self._policies = policies

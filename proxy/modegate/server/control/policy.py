@@ -16,7 +16,6 @@ class PolicyRoutes:
     """The handler; one instance a process."""
 
     def __init__(self, services: Services) -> None:
-        """Keep what it asks."""
         self._policies, self._access = services.policies, services.access
 
     def routes(self) -> list[Route]:

@@ -20,7 +20,6 @@ class Control:
     """All handlers; one instance a process."""
 
     def __init__(self, services: Services) -> None:
-        """Build the handlers from what they ask."""
         self._streams = EventStreams(services.clock)
         self._routes = (
             *SessionRoutes(services, self._streams).routes(),

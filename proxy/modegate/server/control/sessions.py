@@ -42,7 +42,6 @@ class SessionRoutes:
     """The handlers below `/control/v1/sessions`; one instance a process."""
 
     def __init__(self, services: Services, streams: EventStreams) -> None:
-        """Keep what the handlers ask."""
         self._services = services
         self._log, self._folds = services.log, services.folds
         self._streams = streams
@@ -107,12 +106,7 @@ class SessionRoutes:
             key, wanted, by=person_of(request), allow=allow
         )
         state = change.state
-        body = {
-            "mode": state.mode,
-            "seq": state.seq,
-            "changed": change.changed,
-            "was": change.was,
-        }
+        body = {"mode": state.mode, "seq": state.seq, "changed": change.changed, "was": change.was}
         if change.followed is not None:
             body["followed"] = change.followed
         if state.opened and state.opened.derived:

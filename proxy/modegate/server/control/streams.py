@@ -35,7 +35,6 @@ class EventStreams:
     """All streams of one process, which end together at its shutdown."""
 
     def __init__(self, clock: Clock) -> None:
-        """Take the clock that tells how long a stream was silent."""
         self._clock = clock
         self._closing = False
 

@@ -41,7 +41,6 @@ class BatchWriter:
     """Collects records and rows of the index, and writes them while `run` runs."""
 
     def __init__(self, folds: Folds, clock: Clock) -> None:
-        """Write through the folds, whose states then stay current without a read."""
         self.lost = 0
         """Events that were not written, or of which nobody knows whether they were."""
         self._folds = folds

@@ -1,4 +1,4 @@
-"""What both stores must do alike: notice lost events, tell of failures, and write the cursor of a page."""
+"""What both stores must do alike: notice lost events, tell of failures, and make pages of the index."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from modegate.core.identify.session import DERIVED_PREFIX
 from modegate.core.ids import Seq, SessionId, SessionKey
 from modegate.core.log.events import ModeSet, SessionOpen
 from modegate.core.log.records import Entry, Record
+from modegate.server.log.protocol import Listed, Page
 
 FEED_CAP = 100_000
 """Entries of the feed that are kept; a process that is further behind folds its sessions anew."""
@@ -37,16 +38,12 @@ class Failures:
     """Turns a store's errors into ours. A client gets none of the store's words, the operator all."""
 
     def __init__(self) -> None:
-        """Nothing was told yet."""
         self._told: dict[str, float] = {}
 
     def error(self, what: str, error: Exception, *, full: bool = False) -> LogUnavailable:
         """Return the error to raise, and log the store's words, at most once in `TELL_EVERY_S`.
 
-        Args:
-            what: what cannot be done: `read`, `written`, `reached`.
-            error: the store's own.
-            full: whether there is no room for what is to be written.
+        `what` is what cannot be done: `read` or `written`; `full`: there is no room for it.
         """
         now = asyncio.get_running_loop().time()
         if now - self._told.get(what, -TELL_EVERY_S) >= TELL_EVERY_S:
@@ -67,7 +64,13 @@ def is_sibling_of_all(key: SessionKey, entries: Sequence[Entry]) -> bool:
 
 
 def require_whole(
-    key: SessionKey, after: Seq, records: Sequence[Record], limit: int, promised: int
+    key: SessionKey,
+    after: Seq,
+    records: Sequence[Record],
+    *,
+    limit: int,
+    promised: int,
+    traces: bool,
 ) -> None:
     """Check what a read returned: seqs follow one another from `after`, and reach what was promised.
 
@@ -77,6 +80,7 @@ def require_whole(
         records: what it returned, in order.
         limit: how many it would have returned at most.
         promised: a seq that the log is known to have reached before the read.
+        traces: whether anything in the store is there only because the session had events.
 
     Raises:
         SessionUnreadable: events were trimmed or deleted, and nobody knows the mode in force.
@@ -86,6 +90,8 @@ def require_whole(
         missing = f"events between {after} and {last}"
     elif len(records) < limit and promised > last:
         missing = f"events {last + 1} to {promised}"
+    elif traces and not (records or promised or after):
+        missing = "all its events"
     else:
         return
     raise SessionUnreadable(
@@ -93,29 +99,13 @@ def require_whole(
     )
 
 
-def require_no_trace(key: SessionKey, found: bool) -> None:
-    """Check a session of which a read returned no event, and of which none was promised.
-
-    Args:
-        key: the session.
-        found: whether anything else in the store is there only because it had events.
-
-    Raises:
-        SessionUnreadable: it had some.
-    """
-    if found:
-        raise SessionUnreadable(
-            f"the log of session {key} has lost all its events, so its mode cannot be known"
-        )
-
-
-def write_cursor(at: int, session: SessionId) -> str:
-    """Name a row of the index as the one after which the next page begins."""
-    return f"{at}:{session}"
+def page(rows: Sequence[Listed], *, more: bool) -> Page:
+    """Return a page of the index; the next one begins after its last row."""
+    return Page(tuple(rows), f"{rows[-1].at}:{rows[-1].key.session}" if more else None)
 
 
 def read_cursor(cursor: str) -> tuple[int, SessionId]:
-    """Read what `write_cursor` returned.
+    """Read `Page.next`.
 
     Raises:
         BadRequest: it is something else.

@@ -23,11 +23,11 @@ AGAIN_S = 0.2
 class SharedFeed:
     """Reads the feed for many callers; each of them sees what was acknowledged before it asked.
 
-    One read is in flight at a time. Whoever asks meanwhile shares the next one.
+    One read is in flight at a time. Whoever asks meanwhile shares the next one. `take` gets what each read
+    brings, before anybody goes on.
     """
 
     def __init__(self, log: EventLog, take: Callable[[Changes], None]) -> None:
-        """Read nothing yet; `take` gets what each read brings, before anybody goes on."""
         self.reads = 0
         self._log = log
         self._take = take
@@ -74,7 +74,6 @@ class Changed:
     """Every session may have: the follower has just begun, or the feed has a gap."""
 
     def __contains__(self, key: SessionKey) -> bool:
-        """Return whether a session may have changed."""
         return self.every or key in self.keys
 
 
@@ -86,13 +85,11 @@ class FeedFollower:
     """
 
     def __init__(self, log: EventLog) -> None:
-        """Take the log; nothing is read yet."""
         self._log = log
         self._position: str | None = None
         self._failed = False
 
     def __aiter__(self) -> FeedFollower:
-        """Return itself."""
         return self
 
     async def __anext__(self) -> Changed:

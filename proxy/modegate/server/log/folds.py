@@ -48,7 +48,6 @@ class Folds:
     """The only way from the log to a `State`; one instance a process."""
 
     def __init__(self, log: EventLog, clock: Clock, *, max_sessions: int = 10_000) -> None:
-        """Keep at most `max_sessions` states; the others are folded again when asked for."""
         self.log = log
         self.log_reads = 0
         """Reads of pages of sessions' logs so far."""
@@ -64,7 +63,6 @@ class Folds:
         """Called with the session of each append of this process, before the append returns or raises."""
 
     def __len__(self) -> int:
-        """Count the sessions in memory."""
         return len(self._slots)
 
     @property

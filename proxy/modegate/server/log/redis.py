@@ -11,43 +11,24 @@ that the server closed is mostly noticed before anything is sent on it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
-from redis.exceptions import OutOfMemoryError, RedisError
+from redis.exceptions import RedisError
 
 from modegate.core.errors import Conflict
-from modegate.core.ids import Seq, SessionKey, Tenant
+from modegate.core.ids import Seq, SessionKey
 from modegate.core.log.records import Entry, Record, decode, encode
-from modegate.server.log.common import (
-    FEED_CAP,
-    FEED_PAGE,
-    Failures,
-    require_no_trace,
-    require_whole,
-)
-from modegate.server.log.protocol import Changes, Page, Question, Seen
-from modegate.server.log.redis_clients import BLOCK_S, RedisClients
-from modegate.server.log.redis_identity import RedisIdentity, feed_changes, place
+from modegate.server.log import redis_keys as keys
+from modegate.server.log.common import FEED_CAP, FEED_PAGE, require_whole
+from modegate.server.log.protocol import Changes
+from modegate.server.log.redis_clients import BLOCK_S
+from modegate.server.log.redis_identity import feed_changes, place
 from modegate.server.log.redis_index import RedisIndex
-from modegate.server.log.redis_keys import (
-    APPEND,
-    FEED,
-    MARK,
-    NOBODY,
-    PROBE,
-    PROBE_MS,
-    SAVE_CHECKPOINT,
-    STORE,
-    Index,
-    SessionKeys,
-    marked,
-)
 from modegate.server.log.trusted_store import TrustedStore
 
 
-class RedisLog:
+class RedisLog(RedisIndex):
     """`EventLog` in Redis 7 or a server that speaks like it; its warning is that the server evicts."""
 
     def __init__(
@@ -58,15 +39,10 @@ class RedisLog:
         Raises:
             ValueError: the URL cannot be read.
         """
-        self._clients = RedisClients(url)
-        self._reader, self._writer = self._clients.reader, self._clients.writer
+        super().__init__(url, trusted or TrustedStore())
         self._feed_cap = feed_cap
-        self._trusted = trusted or TrustedStore()
-        self._identity = RedisIdentity(self._clients, self._trusted)
-        self._index = RedisIndex(self._clients, self._identity)
-        self._failures = Failures()
-        self._append = self._writer.register_script(APPEND)
-        self._save = self._writer.register_script(SAVE_CHECKPOINT)
+        self._append = self._writer.register_script(keys.APPEND)
+        self._save = self._writer.register_script(keys.SAVE_CHECKPOINT)
 
     @property
     def moved(self) -> int:
@@ -78,9 +54,9 @@ class RedisLog:
         envelopes = [encode(entry) for entry in entries]
         with self._reported("written"):
             await self._identity.settle()
-            await self._index.before_append(key, entries)
+            await self._before_append(key, entries)
             fits, last = await self._append(
-                [SessionKeys(key).events], ["" if expect is None else expect, *envelopes]
+                [keys.SessionKeys(key).events], ["" if expect is None else expect, *envelopes]
             )
             if not fits:
                 raise Conflict(f"the log of session {key} ends at {last}, not at {expect}")
@@ -90,22 +66,22 @@ class RedisLog:
 
     async def _publish(self, key: SessionKey, last: Seq, entries: Sequence[Entry]) -> None:
         pipe = self._writer.pipeline(transaction=False)
-        self._index.appended(pipe, key, last, entries)
+        self._note_append(pipe, key, last, entries)
         fields: dict[Any, Any] = {"k": str(key), "s": last}
-        pipe.xadd(FEED, fields, maxlen=self._feed_cap, approximate=True)
+        pipe.xadd(keys.FEED, fields, maxlen=self._feed_cap, approximate=True)
         await pipe.execute()
 
     async def read(self, key: SessionKey, after: Seq = Seq(0), limit: int = 1000) -> list[Record]:
-        names, index = SessionKeys(key), Index(key.tenant)
+        names, index = keys.SessionKeys(key), keys.Index(key.tenant)
         pipe = self._reader.pipeline(transaction=False)
         # What is promised is asked first, so that an append in between cannot look like a loss.
         pipe.exists(names.checkpoint)
-        pipe.hget(STORE, marked(key.tenant))
-        pipe.zmscore(index.ends, [key.session, MARK])
+        pipe.hget(keys.STORE, keys.marked(key.tenant))
+        pipe.zmscore(index.ends, [key.session, keys.MARK])
         pipe.xinfo_stream(names.events)
         pipe.xrange(names.events, min=f"{after + 1}-0", count=limit)
         # And which store it is last: it was the same all the while.
-        pipe.hget(STORE, "id")
+        pipe.hget(keys.STORE, "id")
         with self._reported("read"):
             await self._identity.settle()
             traces, named, ends, info, found, store = await pipe.execute(raise_on_error=False)
@@ -117,8 +93,7 @@ class RedisLog:
         if not isinstance(info, Exception):  # an error: there is no such stream
             end = max(end or 0, _seq(info["last-generated-id"]))
         records = [decode(_seq(id_), fields[b"e"]) for id_, fields in found]
-        require_whole(key, after, records, limit, int(end or 0))
-        require_no_trace(key, bool(traces) and not (found or end or after))
+        require_whole(key, after, records, limit=limit, promised=int(end or 0), traces=bool(traces))
         return records
 
     async def changes(self, position: str | None, *, wait: float = 0.0) -> Changes:
@@ -134,7 +109,7 @@ class RedisLog:
                 # Only wakes up; what came is read below, where a gap is noticed.
                 _, _, after = found.position.partition(" ")
                 milliseconds = int(min(left, BLOCK_S) * 1000)
-                await self._clients.follow.xread({FEED: after}, count=1, block=milliseconds)
+                await self._clients.follow.xread({keys.FEED: after}, count=1, block=milliseconds)
                 found = await self._changes(position)
         return found
 
@@ -142,7 +117,7 @@ class RedisLog:
         feed = self._clients.feed
         if position is not None:
             connection, _, last = position.partition(" ")
-            rows = await feed.xrange(FEED, min=last, count=FEED_PAGE)
+            rows = await feed.xrange(keys.FEED, min=last, count=FEED_PAGE)
             # The entry of the position itself is the proof that nothing behind it was trimmed, and that
             # this server is no replica that lacks what was read before. The same connection is the
             # proof that it is the same server.
@@ -155,63 +130,39 @@ class RedisLog:
                 self._trusted.reached(place(rows[-1][0]))
                 return Changes(self._position(rows[-1][0]), feed_changes(rows[1:]))
             self._trusted.doubt()
-        end = await feed.xrevrange(FEED, count=1)
+        end = await feed.xrevrange(keys.FEED, count=1)
         # A feed without any entry gets one of no session, so that a position always names one.
-        last = end[0][0] if end else await feed.xadd(FEED, {"k": ""})
+        last = end[0][0] if end else await feed.xadd(keys.FEED, {"k": ""})
         return Changes(self._position(last), (), gap=position is not None)
 
     def _position(self, last: bytes) -> str:
         return f"{self._clients.feed_connects} {last.decode()}"
 
-    async def touch(self, seen: Sequence[Seen]) -> None:
-        with self._reported("written"):
-            await self._index.touch(seen)
-
-    async def was_seen(self, key: SessionKey) -> bool:
-        with self._reported("read"):
-            return await self._index.was_seen(key)
-
-    async def sessions(self, tenant: Tenant, cursor: str | None = None, limit: int = 50) -> Page:
-        with self._reported("read"):
-            return await self._index.sessions(tenant, cursor, limit)
-
-    async def derived_siblings(self, tenant: Tenant, agent: str, since: int) -> list[SessionKey]:
-        with self._reported("read"):
-            return await self._index.derived_siblings(tenant, agent, since)
-
-    async def questions(self, tenant: Tenant, after: int, limit: int = 1000) -> list[Question]:
-        with self._reported("read"):
-            return await self._index.questions(tenant, after, limit)
-
-    async def asked_in(self, tenant: Tenant, approval: str) -> SessionKey | None:
-        with self._reported("read"):
-            return await self._index.asked_in(tenant, approval)
-
     async def save_checkpoint(self, key: SessionKey, seq: Seq, checkpoint: bytes) -> None:
         with self._reported("written"):
-            await self._save([SessionKeys(key).checkpoint], [seq, checkpoint])
+            await self._save([keys.SessionKeys(key).checkpoint], [seq, checkpoint])
 
     async def load_checkpoint(self, key: SessionKey) -> tuple[Seq, bytes] | None:
         with self._reported("read"):
-            found = await self._reader.hmget(SessionKeys(key).checkpoint, ["seq", "state"])
+            found = await self._reader.hmget(keys.SessionKeys(key).checkpoint, ["seq", "state"])
         seq, state = found
         return None if seq is None or state is None else (Seq(int(seq)), state)
 
     async def put_blob(self, key: SessionKey, ref: str, body: bytes, keep_ms: int) -> None:
         with self._reported("written"):
-            await self._writer.set(SessionKeys(key).blob + ref, body, px=keep_ms)
+            await self._writer.set(keys.SessionKeys(key).blob + ref, body, px=keep_ms)
 
     async def get_blobs(self, key: SessionKey, refs: Sequence[str]) -> dict[str, bytes]:
         if not refs:
             return {}
         with self._reported("read"):
-            found = await self._reader.mget([SessionKeys(key).blob + ref for ref in refs])
+            found = await self._reader.mget([keys.SessionKeys(key).blob + ref for ref in refs])
         return {ref: body for ref, body in zip(refs, found, strict=True) if body is not None}
 
     async def ping(self) -> None:
         with self._reported("written"):
-            await self._writer.set(PROBE, b"", px=PROBE_MS)
-        await self.read(NOBODY, limit=1)
+            await self._writer.set(keys.PROBE, b"", px=keys.PROBE_MS)
+        await self.read(keys.NOBODY, limit=1)
 
     async def adopt(self) -> str:
         with self._reported("written"):
@@ -233,22 +184,6 @@ class RedisLog:
     async def close(self) -> None:
         self._trusted.note()
         await self._clients.close()
-
-    @contextmanager
-    def _reported(self, what: str) -> Iterator[None]:
-        """Tell of a failure in our words, and of a cancellation that was lost within.
-
-        redis-py sends by `asyncio.wait_for`, and that of Python 3.11 drops a cancellation which comes in
-        the turn in which the sending is done: a step whose client has gone would wait for ever.
-        """
-        try:
-            yield
-        except (RedisError, OSError) as error:
-            full = isinstance(error, OutOfMemoryError)
-            raise self._failures.error(what, error, full=full) from error
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise asyncio.CancelledError
 
 
 def _seq(stream_id: bytes) -> Seq:

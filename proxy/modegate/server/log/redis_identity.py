@@ -7,6 +7,7 @@ asks for the marks before what they vouch for, and for the identity after everyt
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Sequence
 
 from modegate.core.errors import AnotherLog
@@ -14,7 +15,7 @@ from modegate.core.ids import LOCAL, Seq, SessionKey, Tenant
 from modegate.server.log.protocol import Change
 from modegate.server.log.redis_clients import RedisClients
 from modegate.server.log.redis_keys import CLAIM, FEED, MARK, STORE, Index, instead_of, marked
-from modegate.server.log.trusted_store import TrustedStore, lost, new_identity
+from modegate.server.log.trusted_store import TrustedStore, another
 
 Row = tuple[bytes, dict[bytes, bytes]]
 """An entry of a stream."""
@@ -24,7 +25,6 @@ class RedisIdentity:
     """Holds a server against what is known of the right one; raises redis-py's errors as they come."""
 
     def __init__(self, clients: RedisClients, trusted: TrustedStore) -> None:
-        """Ask by these connections."""
         self._trusted = trusted
         self._reader, self._writer = clients.reader, clients.writer
         self._claim = self._writer.register_script(CLAIM)
@@ -47,7 +47,7 @@ class RedisIdentity:
             if not ours:
                 if not found:
                     await self._require_unnamed()
-                self._trusted.keep((await self._claim([STORE], [new_identity()])).decode())
+                self._trusted.keep((await self._claim([STORE], [secrets.token_hex(8)])).decode())
 
     async def _require_unnamed(self) -> None:
         """Check that a store without an identity never had one: it is new, or an older version's."""
@@ -57,7 +57,7 @@ class RedisIdentity:
             [await self._reader.zscore(Index(c.key.tenant).ends, c.key.session) for c in last]
         )
         if named is not None or not whole:
-            raise lost("what it was called")
+            raise another("it has lost what it was called")
 
     async def _end(self) -> int:
         last = await self._reader.xrevrange(FEED, count=1)
@@ -66,11 +66,8 @@ class RedisIdentity:
     async def require(self, identity: bytes | None, *, whole: bool) -> None:
         """Check that what was read is of the store that is trusted, and that nothing of it was lost.
 
-        A store that operators adopted elsewhere in place of the one that is trusted here will do.
-
-        Args:
-            identity: what the store is called, as read *after* the rest.
-            whole: whether all is there of which the store says that it is.
+        A store that operators adopted elsewhere in place of the one that is trusted here will do. `identity`
+        was read *after* the rest; `whole`: all is there of which the store says that it is.
         """
         found = identity.decode() if identity else None
         try:
@@ -83,7 +80,7 @@ class RedisIdentity:
             self._trusted.keep(found)
             ours = True
         if not (ours and whole):
-            raise lost("parts of its index")
+            raise another("it has lost parts of its index")
 
     async def mark(self, tenant: Tenant) -> None:
         """Mark a tenant's index of ends before there is anything in it, once for all."""
@@ -97,7 +94,7 @@ class RedisIdentity:
     async def adopt(self) -> str:
         """Trust the store as it is from now on, with all that it has lost; return its identity."""
         before = self._trusted.identity
-        wanted = self._trusted.given or new_identity()
+        wanted = self._trusted.given or secrets.token_hex(8)
         identity: str = (await self._claim([STORE], [wanted])).decode()
         self._trusted.meet(await self._end())
         self._trusted.keep(identity)

@@ -5,10 +5,13 @@ Each index lies in one hash slot, apart from the logs, and may be lost while the
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
+from redis.exceptions import OutOfMemoryError, RedisError
 
 from modegate.core.ids import Seq, SessionId, SessionKey, Tenant
 from modegate.core.log.approval_events import ApprovalAsked
@@ -18,27 +21,47 @@ from modegate.server.log.common import (
     ANY_AGENT,
     DERIVED,
     KEEP_QUESTIONS_MS,
+    Failures,
     is_sibling_of_all,
+    page,
     read_cursor,
-    write_cursor,
 )
 from modegate.server.log.protocol import Listed, Page, Question, Seen
 from modegate.server.log.redis_clients import RedisClients
 from modegate.server.log.redis_identity import RedisIdentity
 from modegate.server.log.redis_keys import MARK, STORE, Index, SessionKeys, add_derived, marked
+from modegate.server.log.trusted_store import TrustedStore
 
 _decode_seen = msgspec.json.Decoder(tuple[str, str]).decode
 
 
 class RedisIndex:
-    """The methods of `EventLog` that ask the index, and what they live on; raises redis-py's errors."""
+    """The methods of `EventLog` that ask the index, and what they live on."""
 
-    def __init__(self, clients: RedisClients, identity: RedisIdentity) -> None:
-        """Ask by these connections, and hold what is read against the identity of the right store."""
-        self._reader, self._writer = clients.reader, clients.writer
-        self._identity = identity
+    def __init__(self, url: str, trusted: TrustedStore) -> None:
+        self._clients = RedisClients(url)
+        self._reader, self._writer = self._clients.reader, self._clients.writer
+        self._trusted = trusted
+        self._identity = RedisIdentity(self._clients, trusted)
+        self._failures = Failures()
 
-    async def before_append(self, key: SessionKey, entries: Sequence[Entry]) -> None:
+    @contextmanager
+    def _reported(self, what: str) -> Iterator[None]:
+        """Tell of a failure in our words, and of a cancellation that was lost within.
+
+        redis-py sends by `asyncio.wait_for`, and that of Python 3.11 drops a cancellation which comes in
+        the turn in which the sending is done: a step whose client has gone would wait for ever.
+        """
+        try:
+            yield
+        except (RedisError, OSError) as error:
+            full = isinstance(error, OutOfMemoryError)
+            raise self._failures.error(what, error, full=full) from error
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise asyncio.CancelledError
+
+    async def _before_append(self, key: SessionKey, entries: Sequence[Entry]) -> None:
         """Note what must not be missing once the entries are in the log."""
         # First, so that no question is in a log and not in the index.
         await self._note_questions(key, entries)
@@ -70,7 +93,7 @@ class RedisIndex:
         await pipe.execute()
 
     @staticmethod
-    def appended(pipe: Any, key: SessionKey, last: Seq, entries: Sequence[Entry]) -> None:
+    def _note_append(pipe: Any, key: SessionKey, last: Seq, entries: Sequence[Entry]) -> None:
         """Note where a log ends now, and what the entries say of the session."""
         index = Index(key.tenant)
         pipe.zadd(index.ends, {key.session: last}, gt=True)
@@ -81,44 +104,46 @@ class RedisIndex:
                 add_derived(pipe, index, entry.event.agent, key.session)
 
     async def touch(self, seen: Sequence[Seen]) -> None:
-        pipe = self._writer.pipeline(transaction=False)
-        for one in seen:
-            index = Index(one.key.tenant)
-            pipe.zadd(index.times, {one.key.session: one.at}, gt=True)
-            pipe.hset(index.seen, one.key.session, msgspec.json.encode((one.agent, one.how)))
-            if one.how == DERIVED:
-                add_derived(pipe, index, one.agent, one.key.session)
-        await pipe.execute()
+        with self._reported("written"):
+            pipe = self._writer.pipeline(transaction=False)
+            for one in seen:
+                index = Index(one.key.tenant)
+                pipe.zadd(index.times, {one.key.session: one.at}, gt=True)
+                pipe.hset(index.seen, one.key.session, msgspec.json.encode((one.agent, one.how)))
+                if one.how == DERIVED:
+                    add_derived(pipe, index, one.agent, one.key.session)
+            await pipe.execute()
 
     async def was_seen(self, key: SessionKey) -> bool:
-        pipe = self._reader.pipeline(transaction=False)
-        pipe.zscore(Index(key.tenant).times, key.session)
-        pipe.hget(STORE, "id")
-        await self._identity.settle()
-        score, store = await pipe.execute()
-        await self._identity.require(store, whole=True)
-        return score is not None
+        with self._reported("read"):
+            pipe = self._reader.pipeline(transaction=False)
+            pipe.zscore(Index(key.tenant).times, key.session)
+            pipe.hget(STORE, "id")
+            await self._identity.settle()
+            score, store = await pipe.execute()
+            await self._identity.require(store, whole=True)
+            return score is not None
 
-    async def sessions(self, tenant: Tenant, cursor: str | None, limit: int) -> Page:
-        index = Index(tenant)
-        found: list[tuple[int, str]] = []
-        async for at, name in self._newest(index, cursor, limit + 1):
-            found.append((at, name))
-            if len(found) > limit:
-                break
-        await self._require_ours()
-        names = [name for _, name in found[:limit]]
-        if not names:
-            return Page((), None)
-        seqs = await self._reader.zmscore(index.ends, names)
-        seen = await self._reader.hmget(index.seen, names)
-        rows = []
-        for (at, name), seq, noted in zip(found, seqs, seen, strict=False):
-            agent, how = _decode_seen(noted) if noted else ("", "")
-            key = SessionKey(tenant, SessionId(name))
-            rows.append(Listed(key, Seq(int(seq or 0)), agent, how, at))
-        more = len(found) > limit
-        return Page(tuple(rows), write_cursor(rows[-1].at, rows[-1].key.session) if more else None)
+    async def sessions(self, tenant: Tenant, cursor: str | None = None, limit: int = 50) -> Page:
+        with self._reported("read"):
+            index = Index(tenant)
+            found: list[tuple[int, str]] = []
+            async for at, name in self._newest(index, cursor, limit + 1):
+                found.append((at, name))
+                if len(found) > limit:
+                    break
+            await self._require_ours()
+            names = [name for _, name in found[:limit]]
+            if not names:
+                return Page((), None)
+            seqs = await self._reader.zmscore(index.ends, names)
+            seen = await self._reader.hmget(index.seen, names)
+            rows = []
+            for (at, name), seq, noted in zip(found, seqs, seen, strict=False):
+                agent, how = _decode_seen(noted) if noted else ("", "")
+                key = SessionKey(tenant, SessionId(name))
+                rows.append(Listed(key, Seq(int(seq or 0)), agent, how, at))
+            return page(rows, more=len(found) > limit)
 
     async def _require_ours(self) -> None:
         """Check what a list was read from: an empty one of another store would say that there is nothing."""
@@ -150,47 +175,52 @@ class RedisIndex:
             skip += count
 
     async def derived_siblings(self, tenant: Tenant, agent: str, since: int) -> list[SessionKey]:
-        index = Index(tenant)
-        pipe = self._reader.pipeline(transaction=False)
-        pipe.hget(STORE, marked(tenant))
-        pipe.zmscore(
-            index.ends, [MARK, *(index.derived_mark(whose) for whose in (agent, ANY_AGENT))]
-        )
-        for whose in (agent, ANY_AGENT):
-            pipe.exists(index.derived(whose))
-            # The smaller of both sets bounds the work; the score of a plain set's members counts 1.
-            pipe.zinter({index.ends: 1, index.derived(whose): 0})
-        pipe.hget(STORE, "id")
-        await self._identity.settle()
-        named, marks, there, own, others_there, others, store = await pipe.execute()
-        promised = (named, *(mark is not None for mark in marks[1:]))
-        found = (marks[0] is not None, there, others_there)
-        await self._identity.require(
-            store, whole=all(f or not p for p, f in zip(promised, found, strict=True))
-        )
-        both = list({*own, *others})
-        times = await self._reader.zmscore(index.times, both) if both else []
-        return [
-            SessionKey(tenant, SessionId(name.decode()))
-            for name, at in zip(both, times, strict=True)
-            if at is not None and at >= since
-        ]
+        with self._reported("read"):
+            index = Index(tenant)
+            pipe = self._reader.pipeline(transaction=False)
+            pipe.hget(STORE, marked(tenant))
+            pipe.zmscore(
+                index.ends, [MARK, *(index.derived_mark(whose) for whose in (agent, ANY_AGENT))]
+            )
+            for whose in (agent, ANY_AGENT):
+                pipe.exists(index.derived(whose))
+                # The smaller of both sets bounds the work; the score of a plain set's members counts 1.
+                pipe.zinter({index.ends: 1, index.derived(whose): 0})
+            pipe.hget(STORE, "id")
+            await self._identity.settle()
+            named, marks, there, own, others_there, others, store = await pipe.execute()
+            promised = (named, *(mark is not None for mark in marks[1:]))
+            found = (marks[0] is not None, there, others_there)
+            await self._identity.require(
+                store, whole=all(f or not p for p, f in zip(promised, found, strict=True))
+            )
+            both = list({*own, *others})
+            times = await self._reader.zmscore(index.times, both) if both else []
+            return [
+                SessionKey(tenant, SessionId(name.decode()))
+                for name, at in zip(both, times, strict=True)
+                if at is not None and at >= since
+            ]
 
-    async def questions(self, tenant: Tenant, after: int, limit: int) -> list[Question]:
-        index = Index(tenant)
-        rows = await self._reader.zrange(
-            index.ask_ends, "+inf", f"({after}", desc=True, byscore=True,
-            offset=0, num=limit, withscores=True,
-        )  # fmt: skip
-        await self._require_ours()
-        names = [name for name, _ in rows]
-        sessions = await self._reader.hmget(index.questions, names) if names else []
-        return [
-            Question(SessionKey(tenant, SessionId(session.decode())), name.decode(), int(expires))
-            for (name, expires), session in zip(rows, sessions, strict=True)
-            if session is not None
-        ]
+    async def questions(self, tenant: Tenant, after: int, limit: int = 1000) -> list[Question]:
+        with self._reported("read"):
+            index = Index(tenant)
+            rows = await self._reader.zrange(
+                index.ask_ends, "+inf", f"({after}", desc=True, byscore=True,
+                offset=0, num=limit, withscores=True,
+            )  # fmt: skip
+            await self._require_ours()
+            names = [name for name, _ in rows]
+            sessions = await self._reader.hmget(index.questions, names) if names else []
+            return [
+                Question(
+                    SessionKey(tenant, SessionId(session.decode())), name.decode(), int(expires)
+                )
+                for (name, expires), session in zip(rows, sessions, strict=True)
+                if session is not None
+            ]
 
     async def asked_in(self, tenant: Tenant, approval: str) -> SessionKey | None:
-        found = await self._reader.hget(Index(tenant).questions, approval)
-        return None if found is None else SessionKey(tenant, SessionId(found.decode()))
+        with self._reported("read"):
+            found = await self._reader.hget(Index(tenant).questions, approval)
+            return None if found is None else SessionKey(tenant, SessionId(found.decode()))

@@ -64,7 +64,6 @@ class SessionKeys:
     """The keys of one session, in one hash slot."""
 
     def __init__(self, key: SessionKey) -> None:
-        """Name them."""
         tag = f"modegate:{{{key}}}"
         self.events = f"{tag}:events"
         self.checkpoint = f"{tag}:checkpoint:{CHECKPOINT_VERSION}"
@@ -75,7 +74,6 @@ class Index:
     """The keys of one tenant's index, in one hash slot."""
 
     def __init__(self, tenant: Tenant) -> None:
-        """Name them."""
         tag = f"modegate:{{{quote(tenant, safe='')}}}"
         self.times = f"{tag}:times"
         self.ends = f"{tag}:ends"

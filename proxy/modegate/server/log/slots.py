@@ -36,14 +36,12 @@ class Slots:
     """The sessions in memory; the one that was used least recently goes when there are too many."""
 
     def __init__(self, max_sessions: int) -> None:
-        """Keep at most `max_sessions`, and as many ends of other logs."""
         self._max = max_sessions
         self._slots: OrderedDict[SessionKey, Slot] = OrderedDict()
         self._ends: OrderedDict[SessionKey, Seq] = OrderedDict()
         """Where the logs of sessions end, at least, that are not in memory."""
 
     def __len__(self) -> int:
-        """Count the sessions in memory."""
         return len(self._slots)
 
     def get(self, key: SessionKey) -> Slot | None:

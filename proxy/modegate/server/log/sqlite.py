@@ -18,16 +18,9 @@ from modegate.core.ids import Seq, SessionId, SessionKey, Tenant
 from modegate.core.log.fold import CHECKPOINT_VERSION
 from modegate.core.log.records import Entry, Record, decode, encode
 from modegate.server.clock import Clock
+from modegate.server.log import common
 from modegate.server.log import sqlite_index as index
-from modegate.server.log.common import (
-    ANY_AGENT,
-    FEED_CAP,
-    FEED_PAGE,
-    read_cursor,
-    require_no_trace,
-    require_whole,
-    write_cursor,
-)
+from modegate.server.log.common import ANY_AGENT, FEED_CAP, FEED_PAGE, read_cursor, require_whole
 from modegate.server.log.protocol import Change, Changes, Listed, Page, Question, Seen
 from modegate.server.log.sqlite_file import SqliteFile, value_of
 from modegate.server.log.trusted_store import TrustedStore
@@ -101,8 +94,7 @@ class EmbeddedLog:
             if traces:  # or of an append that came in between, whose events are then there
                 rows = db.execute(page, (str(key), after, limit)).fetchall()
         records = [decode(Seq(seq), envelope) for seq, envelope in rows]
-        require_whole(key, after, records, limit, end)
-        require_no_trace(key, traces and not rows)
+        require_whole(key, after, records, limit=limit, promised=end, traces=traces)
         return records
 
     async def changes(self, position: str | None, *, wait: float = 0.0) -> Changes:
@@ -154,12 +146,11 @@ class EmbeddedLog:
         )
         with self._file.reading() as db:
             found = db.execute(sql, (tenant, at, session, limit + 1)).fetchall()
-        rows = tuple(
+        rows = [
             Listed(SessionKey(tenant, SessionId(name)), Seq(seq), agent, how, when)
             for name, seq, agent, how, when in found[:limit]
-        )
-        more = len(found) > limit
-        return Page(rows, write_cursor(rows[-1].at, rows[-1].key.session) if more else None)
+        ]
+        return common.page(rows, more=len(found) > limit)
 
     async def derived_siblings(self, tenant: Tenant, agent: str, since: int) -> list[SessionKey]:
         sql = (

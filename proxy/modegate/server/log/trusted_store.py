@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import os
-import secrets
 import tempfile
 import time
 from contextlib import suppress
@@ -33,16 +32,14 @@ class TrustedStore:
     def __init__(self, path: Path | None = None, given: str | None = None) -> None:
         """Remember where the identity is kept; without a path it lasts as long as the process.
 
-        Args:
-            path: the file; it may not be there yet.
-            given: the identity that the store must have, by a setting; then no file is read or written.
+        With `given`, the identity that the store must have by a setting, no file is read or written.
         """
         self.moved = 0
         """How often another store was trusted than before, since operators adopted it."""
         self._path = None if given else path
         self.given = given
-        """What a setting says that the store must be called."""
-        self._identity = given or self._read()
+        self.identity = given or self._read()
+        """Of the store that is trusted; None: whichever is met first."""
         self._reached_file = self._path and self._path.with_name(REACHED_FILE)
         self._met: int | None = None
         self._older = False
@@ -53,7 +50,7 @@ class TrustedStore:
     @property
     def met(self) -> bool:
         """Whether the store was asked who it is and how far it has come."""
-        return self._met is not None and self._identity is not None
+        return self._met is not None and self.identity is not None
 
     def meet(self, end: int) -> None:
         """Take how far the store's feed has come when it is first asked: an older copy is behind."""
@@ -89,16 +86,8 @@ class TrustedStore:
         except (OSError, ValueError):
             return 0
 
-    @property
-    def identity(self) -> str | None:
-        """The identity of the store that is trusted; None: whichever is met first."""
-        return self._identity
-
     def is_ours(self, found: str | None) -> bool:
-        """Return whether a store is trusted; False if none was met yet, and this one is to be kept.
-
-        Args:
-            found: what the store is called; None if it has no identity.
+        """Return whether a store of this identity is trusted; False if none was met yet, so it is to be kept.
 
         Raises:
             AnotherLog: another store is trusted, or this one has lost its identity.
@@ -108,27 +97,23 @@ class TrustedStore:
             self._older = (self._met or 0) < self._reached()
         if self._older:
             self._doubted = True
-            raise AnotherLog(
-                _words(
-                    "it ends before what it held already: an older copy, or its last events are lost"
-                )
+            raise another(
+                "it ends before what it held already: an older copy, or its last events are lost"
             )
-        if found is not None and found == self._identity:
+        if found is not None and found == self.identity:
             self._doubted = False
             return True
         self._doubted = True
         if self.given is None:
             # Another process of the same folder may have adopted it, or have been the first.
-            self._take(self._read() or self._identity)
-        if self._identity is None:
+            self._take(self._read() or self.identity)
+        if self.identity is None:
             return False
-        if found == self._identity:
+        if found == self.identity:
             self._doubted = False
             return True
         what = f"another one ({found})" if found else "empty, or has lost what it was called"
-        raise AnotherLog(
-            _words(f"this proxy belongs to {self._identity}, and the one it finds is {what}")
-        )
+        raise another(f"this proxy belongs to {self.identity}, and the one it finds is {what}")
 
     def keep(self, identity: str) -> None:
         """Trust this store from now on.
@@ -155,8 +140,8 @@ class TrustedStore:
             )  # fmt: skip
 
     def _take(self, identity: str | None) -> None:
-        self.moved += self._identity not in (None, identity)
-        self._identity = identity
+        self.moved += self.identity not in (None, identity)
+        self.identity = identity
 
     def _read(self) -> str | None:
         if self._path is None:
@@ -167,23 +152,13 @@ class TrustedStore:
             return None
         except (OSError, UnicodeDecodeError) as error:
             # Not None: that would be to trust whatever comes.
-            raise AnotherLog(
-                _words(f"which one is the right one cannot be read from {self._path.name}")
-            ) from error
+            why = f"which one is the right one cannot be read from {self._path.name}"
+            raise another(why) from error
 
 
-def lost(what: str) -> AnotherLog:
-    """Return the error for a store that lost a part of itself, such as keys that Redis evicted."""
-    return AnotherLog(_words(f"it has lost {what}"))
-
-
-def new_identity() -> str:
-    """Make an identity."""
-    return secrets.token_hex(8)
-
-
-def _words(why: str) -> str:
-    return (
+def another(why: str) -> AnotherLog:
+    """Return the error for a store that is not the right one, or lost a part of itself."""
+    return AnotherLog(
         f"the event log is not the one it was: {why}. Modes that people set may be gone with it, so no "
         "request is served until an operator has looked and runs: modegate log adopt"
     )

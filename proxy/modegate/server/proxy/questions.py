@@ -34,7 +34,6 @@ class Questions:
     """All questions of all sessions; it holds no state of its own."""
 
     def __init__(self, folds: Folds, log: EventLog, clock: Clock) -> None:
-        """Read through the folds, find by the log's index."""
         self._folds = folds
         self._log = log
         self._clock = clock

@@ -37,7 +37,6 @@ class Sessions:
     def __init__(
         self, eventlog: EventLog, folds: Folds, batch_writer: BatchWriter, clock: Clock
     ) -> None:
-        """Take what it reads and writes with."""
         self._log = eventlog
         self._folds = folds
         self._batch_writer = batch_writer
@@ -164,7 +163,6 @@ class States(Protocol):
 
     async def state(self, key: SessionKey) -> State:
         """Return a state that holds every event that was acknowledged before the call."""
-        ...
 
 
 async def chain_of(folds: States, key: SessionKey, state: State) -> list[tuple[SessionId, State]]:

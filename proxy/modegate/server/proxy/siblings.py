@@ -21,7 +21,6 @@ class Siblings:
     """Remembers of each sibling the modes that count, until the feed names it; one instance a process."""
 
     def __init__(self, log: EventLog, folds: Folds, clock: Clock) -> None:
-        """Listen to what the feed brings."""
         self._log = log
         self._folds = folds
         self._clock = clock

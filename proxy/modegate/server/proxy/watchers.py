@@ -27,7 +27,6 @@ class Mark:
     __slots__ = ("changed", "keys", "woken")
 
     def __init__(self) -> None:
-        """Begin with nothing to look at."""
         self.changed = False
         """Whether the log of one of its sessions has changed since the step read it."""
         self.keys: set[SessionKey] = set()
@@ -47,7 +46,6 @@ class SessionWatch:
     def __init__(
         self, watchers: Watchers, sessions: Sessions, policies: Policies, key: SessionKey
     ) -> None:
-        """Take what it reads with."""
         self._watchers = watchers
         self._sessions = sessions
         self._policies = policies
@@ -79,7 +77,6 @@ class Watchers:
     """All who wait for news of sessions; one instance a process."""
 
     def __init__(self, log: EventLog) -> None:
-        """Take the log whose feed is followed while `run` runs."""
         self._feed = FeedFollower(log)
         self._marks: dict[SessionKey, set[Mark]] = {}
         self._some = asyncio.Event()

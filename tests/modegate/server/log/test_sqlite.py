@@ -15,7 +15,7 @@ import pytest
 from modegate.core.errors import LogUnavailable, SessionUnreadable
 from modegate.server.clock import SystemClock
 from modegate.server.log.sqlite import EmbeddedLog
-from modegate.server.log.sqlite_schema import connect, create
+from modegate.server.log.sqlite_file import connect, create
 from support.stores import key_of, mode_set
 
 S = key_of("s")
