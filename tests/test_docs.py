@@ -19,12 +19,12 @@ from starlette.routing import Route
 
 from modegate.cli import main
 from modegate.core.log.events import TYPES
-from modegate.core.policy.file import KEYS
 from modegate.core.wire.own_paths import OWN
 from modegate.server.control.routes import Control
 from modegate.server.extension import Services
 from modegate.server.metrics import Metrics, Watched
 from modegate.server.settings import Settings
+from support.policies import KEYS
 
 ROOT = Path(__file__).parents[1]
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from modegate.core.ids import DEFAULT_MODE, ModeId, ToolName
-from modegate.core.policy.file import KEYS
 from modegate.core.policy.judge import ToolCall, Verdict, judge, may_offer
 from modegate.core.policy.model import EXIT_TOOL, Limits, Sessions
-from support.policies import parse
+from support.policies import KEYS, parse
 
 TEXT = (Path(__file__).parents[1] / "policies.yaml").read_text()
 POLICY = parse(TEXT)

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
+
+from modegate.core import policy
 from modegate.core.dialects.registered import DIALECTS
 from modegate.core.policy import file
 from modegate.core.policy.model import Policy
+from modegate.core.policy.schema import Section
+
+KEYS = {
+    section.path: section.keys
+    for module in pkgutil.iter_modules(policy.__path__, f"{policy.__name__}.")
+    for section in vars(importlib.import_module(module.name)).values()
+    if isinstance(section, Section)
+}
+"""Every key that is known, by the path of its section; `docs/policies.md` names each."""
 
 
 def parse(text: str | bytes) -> Policy:

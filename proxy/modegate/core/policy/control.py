@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 from modegate.core.errors import UnknownTenant
 from modegate.core.ids import Tenant, parse_tenant
 from modegate.core.policy.document import YamlValue
 from modegate.core.policy.model import AcpControl, Control, Level, Token
-from modegate.core.policy.schema import Field, Section, choice, list_of
+from modegate.core.policy.schema import NAME, Field, Section, choice, list_of, variable
 
 OWN_TOKEN = "control"  # noqa: S105 -- a name, not a secret
 """What the log calls the token of the process itself, so that no other can have the name."""
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
-
-
-def read_control(value: YamlValue) -> Control | None:
-    """Read `control`; what is wrong is noted, and left out."""
-    return _CONTROL.into(Control)(value)
 
 
 def _tokens(value: YamlValue) -> tuple[Token, ...]:
@@ -38,23 +28,14 @@ def _tokens(value: YamlValue) -> tuple[Token, ...]:
 
 
 def _name(value: YamlValue) -> str | None:
-    name = _matching(value, _NAME, "1 to 64 letters, digits and ._-")
+    name = value.string()
+    if name is not None and not NAME.fullmatch(name):
+        # What was written is not shown: it may be the secret itself.
+        value.hidden_problem("must be 1 to 64 letters, digits and ._-")
+        return None
     if name == OWN_TOKEN:
         value.problem(f"{OWN_TOKEN!r} is the name of the proxy's own token")
     return name
-
-
-def _variable(value: YamlValue) -> str | None:
-    return _matching(value, _VARIABLE, "the name of an environment variable, never a secret")
-
-
-def _matching(value: YamlValue, pattern: re.Pattern[str], what: str) -> str | None:
-    text = value.string()
-    if text is None or pattern.fullmatch(text):
-        return text
-    # What was written is not shown: it may be the secret itself.
-    value.hidden_problem(f"must be {what}")
-    return None
 
 
 def _tenant(value: YamlValue) -> Tenant | None:
@@ -74,10 +55,10 @@ def known_tenant(value: YamlValue, name: str) -> Tenant | None:
 _TOKEN = Section(
     "control.tokens[]",
     Field("name", _name, required=True),
-    Field("env", _variable, required=True),
+    Field("env", variable, required=True),
     Field("level", choice(*Level), required=True),
     Field("tenants", list_of(_tenant)),
 )
 _ACP = Section("control.acp", Field("confirm_loosening", YamlValue.boolean))
 _CONTROL = Section("control", Field("tokens", _tokens), Field("acp", _ACP.into(AcpControl)))
-SECTIONS = (_CONTROL, _ACP, _TOKEN)
+read_control = _CONTROL.into(Control)

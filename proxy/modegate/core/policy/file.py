@@ -16,7 +16,6 @@ import msgspec
 
 from modegate.core.errors import DialectName
 from modegate.core.ids import ModeId, Tenant
-from modegate.core.policy import control, modes, rules, upstreams_file
 from modegate.core.policy.control import known_tenant, read_control
 from modegate.core.policy.document import YamlValue, read_document
 from modegate.core.policy.model import EXPIRES_MS, WAITS, Control, Limits, Policy, Sessions, Waits
@@ -164,11 +163,3 @@ def _policy(root: YamlValue) -> Policy:
     if "upstreams" in values and "routes" not in values:
         values["upstreams"].key_problem("needs routes that lead there; see the key 'routes'")
     return Policy(**{"hash": "", "modes": {}} | found)
-
-
-SECTIONS = (
-    _POLICY, _SESSIONS, _INITIAL, _LIMITS, _APPROVALS,
-    *modes.SECTIONS, *rules.SECTIONS, *control.SECTIONS, *upstreams_file.SECTIONS,
-)  # fmt: skip
-KEYS = {section.path: section.keys for section in SECTIONS}
-"""Every key that is known, by the path of its section; `docs/policies.md` names each."""

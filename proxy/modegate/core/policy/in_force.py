@@ -68,13 +68,9 @@ class ModesInForce:
 
     def judge(self, call: ToolCall) -> tuple[Judgement, ModeInForce | None]:
         """Return the strictest verdict on a call, and the mode it came from; None in the default mode."""
-        decided = Judgement(Verdict.RELEASE, "no rule", "no mode is in force")
-        decider: ModeInForce | None = None
-        for one in self.modes:
-            judgement = verdicts.judge(one.mode, call)
-            if decider is None or _stricter(judgement, decided):
-                decided, decider = judgement, one
-        return decided, decider
+        found = [(verdicts.judge(one.mode, call), one) for one in self.modes]
+        free = (Judgement(Verdict.RELEASE, "no rule", "no mode is in force"), None)
+        return max(found, key=lambda ruling: STRICTNESS[ruling[0].verdict], default=free)
 
     def may_offer(self, name: ToolName) -> bool:
         """Return whether a tool of this name may be shown to the model."""
@@ -133,10 +129,6 @@ def _mode(policy: Policy, session: SessionId, mode: ModeId) -> Mode:
             f"set another with: modegate mode {session} NAME"
         )
     return policy.modes[mode]
-
-
-def _stricter(one: Judgement, other: Judgement) -> bool:
-    return STRICTNESS[one.verdict] > STRICTNESS[other.verdict]
 
 
 def tightest(policy: Policy, candidates: Iterable[ModeId]) -> ModeId:

@@ -1,13 +1,14 @@
-"""The `modes` of a policy file, and how each is left."""
+"""The `modes` of a policy file: the rules of each, with conditions on arguments, and how it is left."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from modegate.core.ids import DEFAULT_MODE, ModeId
+from modegate.core.policy.conditions import Condition, When
 from modegate.core.policy.document import YamlValue
-from modegate.core.policy.model import EXIT_TOOL, Exit, ExitOption, Mode
-from modegate.core.policy.rules import NO_TOOLS, read_tools
+from modegate.core.policy.model import EXIT_TOOL, Effect, Exit, ExitOption, Mode, Rule
 from modegate.core.policy.schema import (
     Field,
     Section,
@@ -18,12 +19,85 @@ from modegate.core.policy.schema import (
     mode_reference,
 )
 
-_APPROVE = "Approve"
+
+def read_tools(value: YamlValue) -> tuple[tuple[Rule, ...], bool]:
+    """Read a mode's `tools`: its rules, and whether it names the exit tool."""
+    rules: list[Rule] = []
+    names_exit = False
+    for index, entry in enumerate(value.sequence() or ()):
+        rule = _rule(entry, index)
+        if rule is None:
+            continue
+        if rule.pattern != EXIT_TOOL:
+            rules.append(rule)
+        elif rule.effect is Effect.ALLOW and rule.when is None:
+            names_exit = True
+        else:
+            entry.problem(
+                f"{EXIT_TOOL} can only be named alone, which switches the exit on: "
+                "each call of it asks a person"
+            )
+    return tuple(rules), names_exit
+
+
+def _rule(entry: YamlValue, index: int) -> Rule | None:
+    if not entry.is_mapping():
+        pattern = entry.string()
+        return None if pattern is None else Rule(Effect.ALLOW, pattern, at=index)
+    values = _RULE.open(entry) or {}
+    effects = [effect for effect in Effect if effect in values]
+    if len(effects) != 1:
+        entry.problem("needs exactly one of allow, ask and deny")
+        return None
+    found = _RULE.read(values)
+    (effect,) = effects
+    return Rule(effect, found[effect], found.get("when"), index) if effect in found else None
+
+
+def _when(value: YamlValue) -> When | None:
+    arguments = value.mapping()
+    if arguments is None:
+        return None
+    others = arguments.pop("others", None)
+    if others is not None and others.plain() != "any":
+        others.problem("'others' says what becomes of arguments not listed, and can only be 'any'")
+    if not arguments:
+        value.problem("needs a condition on at least one argument")
+    read = {name: _condition(argument) for name, argument in arguments.items()}
+    return When({name: one for name, one in read.items() if one is not None}, others is not None)
+
+
+def _condition(value: YamlValue) -> Condition | None:
+    values = _CONDITION.open(value)
+    if values is None:
+        return None
+    if len(values) != 1:
+        value.problem("needs exactly one of equals, one_of and glob")
+        return None
+    found = _CONDITION.read(values)
+    if "equals" in found:
+        (found["equals"],) = found["equals"]
+    return Condition(**found) if found else None
+
+
+def _scalars(value: YamlValue) -> tuple[Any, ...]:
+    return tuple(scalar for (scalar,) in list_of(YamlValue.json_scalar)(value))
+
+
+_RULE = Section(
+    "modes.*.tools[]",
+    *(Field(effect.value, YamlValue.string) for effect in Effect),
+    Field("when", _when),
+)
+_CONDITION = Section(
+    "modes.*.tools[].when.*",
+    Field("equals", YamlValue.json_scalar),
+    Field("one_of", _scalars),
+    Field("glob", YamlValue.string),
+)
 
 _OPTION = Section(
-    "modes.*.exit.options[]",
-    Field("label", YamlValue.string),
-    Field("to", mode_reference),
+    "modes.*.exit.options[]", Field("label", YamlValue.string), Field("to", mode_reference)
 )
 
 
@@ -46,7 +120,7 @@ _EXIT = Section(
 
 
 def _exit_to(mode: ModeId) -> Exit:
-    return Exit((ExitOption(_APPROVE, mode),))
+    return Exit((ExitOption("Approve", mode),))
 
 
 def _exit(value: YamlValue) -> Exit | None:
@@ -78,12 +152,12 @@ def _mode(value: YamlValue, mode_id: ModeId) -> Mode | None:
     if values is None:
         return None
     found = {"name": mode_id, "description": "", "section": "", "exit": None} | _MODE.read(values)
-    tools = found.pop("tools", NO_TOOLS)
-    if found["exit"] is None and tools.names_exit:
+    rules, names_exit = found.pop("tools", ((), False))
+    if found["exit"] is None and names_exit:
         found["exit"] = _exit_to(DEFAULT_MODE)
     if EXIT_TOOL in found["section"] and found["exit"] is None and "exit" not in values:
         values["section"].problem(f"names {EXIT_TOOL}, but the mode has no exit")
-    return Mode(id=mode_id, rules=tools.rules, **found)
+    return Mode(id=mode_id, rules=rules, **found)
 
 
 def read_modes(value: YamlValue) -> dict[ModeId, Mode]:
@@ -100,6 +174,3 @@ def read_modes(value: YamlValue) -> dict[ModeId, Mode]:
         if mode_id is not None and mode is not None:
             modes[mode_id] = mode
     return modes
-
-
-SECTIONS = (_MODE, _EXIT, _OPTION)

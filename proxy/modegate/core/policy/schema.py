@@ -18,7 +18,9 @@ from modegate.core.policy.model import Source
 
 MAX_ALIAS = 256
 
-_MODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+"""What modes, upstreams and tokens may be called."""
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
 _SIZE = re.compile(r"([1-9][0-9]{0,11})(?: ?(B|KiB|MiB|GiB))?")
 _DURATION = re.compile(r"((?:0|[1-9][0-9]{0,5})(?:\.[0-9]{1,3})?) ?(ms|s|m|h)?")
 _UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
@@ -40,10 +42,9 @@ class Field:
 
 
 class Section:
-    """A mapping of policies.yaml as a table of its fields; `docs/policies.md` describes each."""
+    """A mapping of policies.yaml as a table of its fields, in the order in which they are read."""
 
     def __init__(self, path: str, *fields: Field) -> None:
-        """Take the path at which it stands, and its fields in the order in which they are read."""
         self.path = path
         self.keys = tuple(field.key for field in fields)
         self._fields = fields
@@ -156,11 +157,20 @@ def source(*, headers_only: bool = False) -> Callable[[YamlValue], str | None]:
     return reader
 
 
+def variable(value: YamlValue) -> str | None:
+    """Read the name of an environment variable; what else stands there may be the secret itself."""
+    name = value.string()
+    if name is None or _VARIABLE.fullmatch(name):
+        return name
+    value.hidden_problem("must be the name of an environment variable, never a secret")
+    return None
+
+
 def mode_name(value: YamlValue, name: str) -> ModeId | None:
     """Check the key under which a mode is defined."""
     if name == DEFAULT_MODE:
         value.key_problem("'default' is reserved: it means no policy and cannot be defined")
-    elif not _MODE_ID.fullmatch(name):
+    elif not NAME.fullmatch(name):
         value.key_problem(
             "not a mode id: 1 to 64 letters, digits and ._-, beginning with a letter or a digit"
         )

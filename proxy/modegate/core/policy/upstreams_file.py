@@ -6,27 +6,28 @@ import re
 from typing import Literal
 from urllib.parse import urlsplit
 
-from modegate.core.policy.base_url import Base
 from modegate.core.policy.document import YamlValue, suggestion
-from modegate.core.policy.schema import Field, Section, choice, count, duration
-from modegate.core.policy.upstreams import CREDENTIALS, Pool, Route, Timeouts, UpstreamSpec, Value
+from modegate.core.policy.schema import NAME, Field, Section, choice, count, duration, variable
+from modegate.core.policy.upstreams import (
+    CREDENTIALS,
+    Base,
+    Pool,
+    Route,
+    Timeouts,
+    UpstreamSpec,
+    Value,
+)
 from modegate.core.wire.headers import HOP_BY_HOP, OUR_OWN
 
 MAX_POOL = 100_000
 """More connections than a process may have descriptors."""
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}", re.ASCII)
 _MODEL = re.compile(r"[a-z0-9_]{1,64}/[^\s*]*\*?[^\s*]*")
 _SECRET = CREDENTIALS | {b"cookie"}
 _NEVER = HOP_BY_HOP | {
-    b"host",
-    b"expect",
-    b"content-length",
-    b"content-encoding",
-    b"accept-encoding",
-}
+    b"host", b"expect", b"content-length", b"content-encoding", b"accept-encoding",
+}  # fmt: skip
 _PLAIN_ONLY = ("proxy", "ca", "pool", "strip_v1", "query")
 
 
@@ -34,7 +35,7 @@ def read_upstreams(value: YamlValue) -> dict[str, UpstreamSpec]:
     """Read `upstreams`; of what is wrong, which is noted, only the name is left."""
     found: dict[str, UpstreamSpec] = {}
     for name, entry in (value.mapping() or {}).items():
-        if not _NAME.fullmatch(name):
+        if not NAME.fullmatch(name):
             entry.key_problem("not a name: 1 to 64 letters, digits and ._-")
         found[name] = _upstream(entry, name) or UpstreamSpec(name=name)
     value.document.names["upstreams"] = list(found)
@@ -156,14 +157,6 @@ def _variable(value: YamlValue) -> str | None:
     return env
 
 
-def _env(value: YamlValue) -> str | None:
-    name = value.string()
-    if name is not None and not _VARIABLE.fullmatch(name):
-        value.hidden_problem("must be the name of an environment variable, never a secret")
-        return None
-    return name
-
-
 def _timeout(value: YamlValue) -> float | None:
     seconds = duration()(value)
     if seconds == 0:
@@ -202,7 +195,7 @@ def _ca(value: YamlValue) -> str | None:
     return path
 
 
-_VALUE = Section("upstreams.*.{headers.*,key,proxy}", Field("env", _env))
+_VALUE = Section("upstreams.*.{headers.*,key,proxy}", Field("env", variable))
 _TIMEOUTS = Section("upstreams.*.timeouts", Field("connect", _timeout), Field("read", _timeout))
 _POOL = Section(
     "upstreams.*.pool", Field("size", count(1, MAX_POOL)), Field("keep_alive", duration())
@@ -226,4 +219,3 @@ _ROUTE = Section(
     Field("model", _model),
     Field("upstream", _upstream_reference, required=True),
 )
-SECTIONS = (_UPSTREAM, _VALUE, _TIMEOUTS, _POOL, _ROUTE)

@@ -11,7 +11,7 @@ import ssl
 import aiohttp
 
 from modegate.core.errors import UpstreamFailed, UpstreamTimeout
-from modegate.core.policy.base_url import Base
+from modegate.core.policy.upstreams import Base
 
 
 def failure(base: Base, error: Exception) -> UpstreamFailed:

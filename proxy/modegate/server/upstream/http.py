@@ -14,8 +14,7 @@ import aiohttp
 import yarl
 
 from modegate.core.errors import BadRequest, ModegateError, UpstreamFailed
-from modegate.core.policy.base_url import Base
-from modegate.core.policy.upstreams import CONNECT_TIMEOUT, READ_TIMEOUT
+from modegate.core.policy.upstreams import CONNECT_TIMEOUT, READ_TIMEOUT, Base
 from modegate.core.wire.headers import Headers, end_to_end, get_all, replace, request_headers
 from modegate.server.upstream.connections import (
     DIRECT,

@@ -1,4 +1,4 @@
-"""The table of `modegate.core.policy.base_url`, and what cannot be a base URL or a target."""
+"""The table of `modegate.core.policy.upstreams.Base`, and what cannot be a base URL or a target."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modegate.core.errors import BadRequest
-from modegate.core.policy.base_url import Base
+from modegate.core.policy.upstreams import Base
 
 
 @pytest.mark.parametrize(

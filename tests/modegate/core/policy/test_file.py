@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from modegate.core.ids import LOCAL
 from modegate.core.policy.conditions import Condition, When
-from modegate.core.policy.file import KEYS
 from modegate.core.policy.model import (
     Effect,
     Exit,
@@ -23,7 +22,7 @@ from modegate.core.policy.model import (
     Waits,
 )
 from modegate.core.policy.problems import PolicyProblems
-from support.policies import parse
+from support.policies import KEYS, parse
 
 FULL = """\
 version: 1

@@ -7,19 +7,19 @@ import pytest
 from modegate.core.policy.conditions import Condition, When
 from modegate.core.policy.document import read_document
 from modegate.core.policy.model import Effect, Rule
-from modegate.core.policy.rules import Tools, read_tools
+from modegate.core.policy.modes import read_tools
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("[a]", Tools((Rule(Effect.ALLOW, "a", at=0),), False)),
-        ("[exit_plan_mode, {deny: b}]", Tools((Rule(Effect.DENY, "b", at=1),), True)),
-        ("[{allow: exit_plan_mode}]", Tools((), True)),
-        ("['exit_*']", Tools((Rule(Effect.ALLOW, "exit_*", at=0),), False)),
+        ("[a]", ((Rule(Effect.ALLOW, "a", at=0),), False)),
+        ("[exit_plan_mode, {deny: b}]", ((Rule(Effect.DENY, "b", at=1),), True)),
+        ("[{allow: exit_plan_mode}]", ((), True)),
+        ("['exit_*']", ((Rule(Effect.ALLOW, "exit_*", at=0),), False)),
         (
             "[{ask: a, when: {x: {equals: null}, y: {glob: z*}, w: {one_of: [1]}}}]",
-            Tools(
+            (
                 (
                     Rule(
                         Effect.ASK,
@@ -33,7 +33,7 @@ from modegate.core.policy.rules import Tools, read_tools
         ),
     ],
 )  # fmt: skip
-def test_tools_are_rules(text: str, expected: Tools) -> None:
+def test_tools_are_rules(text: str, expected: object) -> None:
     place = read_document(text)
     assert read_tools(place) == expected
     assert place.document.problems == []
@@ -61,5 +61,5 @@ def test_tools_are_rules(text: str, expected: Tools) -> None:
 )
 def test_what_is_no_rule_is_a_problem(text: str, path: str) -> None:
     place = read_document(text)
-    assert read_tools(place).names_exit is False
+    assert read_tools(place)[1] is False
     assert [problem.path for problem in place.document.problems] == [path]

@@ -12,7 +12,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from modegate.core.errors import UpstreamFailed, UpstreamTimeout
-from modegate.core.policy.base_url import Base
+from modegate.core.policy.upstreams import Base
 from modegate.server.upstream.failures import failure
 
 KEY = ConnectionKey("h", 443, True, True, None, None, None)
