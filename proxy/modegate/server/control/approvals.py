@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from anyio import move_on_after
@@ -17,12 +17,11 @@ from modegate.core.errors import BadRequest, ModegateError, NotOpen
 from modegate.core.ids import SessionKey, Tenant
 from modegate.core.levels import to_answer
 from modegate.core.log.answering import MAX_COMMENT
-from modegate.core.log.approval_events import Option
 from modegate.core.log.approvals import Approval
 from modegate.core.policy.model import Level
 from modegate.server.access import problem
 from modegate.server.control.follow import QuestionFollower
-from modegate.server.control.http import body_of, need, person_of, tenant_of
+from modegate.server.control.http import need, person_of, read_body, tenant_of
 from modegate.server.control.streams import EventStreams, event, wants_stream
 from modegate.server.extension import Services
 from modegate.server.proxy.questions import Pending
@@ -32,8 +31,6 @@ MAX_VIA = 64
 
 LEAVE_S = 5.0
 """How long noting that a client has left may take."""
-
-T = TypeVar("T")
 
 
 class _Answer(msgspec.Struct, forbid_unknown_fields=True):
@@ -48,11 +45,6 @@ class _Delivered(msgspec.Struct, forbid_unknown_fields=True):
 
 class _Left(msgspec.Struct, forbid_unknown_fields=True):
     client: str
-
-
-_decode_answer = msgspec.json.Decoder(_Answer).decode
-_decode_delivered = msgspec.json.Decoder(_Delivered).decode
-_decode_left = msgspec.json.Decoder(_Left).decode
 
 
 class ApprovalRoutes:
@@ -91,10 +83,11 @@ class ApprovalRoutes:
         """Settle a question; the first answer in the log wins, and others are told so."""
         key, name = await self._asked(request)
         need(request, Level.TIGHTEN, "answering")
-        given = _read(_decode_answer, await body_of(request), '{"option": ID, "comment"?: TEXT}')
+        given = await read_body(request, _Answer, '{"option": ID, "comment"?: TEXT}')
         if len(given.comment) > MAX_COMMENT:
             raise BadRequest(f"comment: must have {MAX_COMMENT} characters at most")
-        for option in await self._offered(key, name):
+        known = await self._known(key, name)
+        for option in known.asked.options if known else ():
             if option.id == given.option:
                 need(request, to_answer(option.kind), f"answering {option.id!r}")
         try:
@@ -107,7 +100,9 @@ class ApprovalRoutes:
                 modes=self._services.policies.current.modes,
             )
         except NotOpen as error:
-            return problem(error.status, error.code, str(error), **await self._how(key, name))
+            known = await self._known(key, name)
+            how = _ending(known) if known else {}
+            return problem(error.status, error.code, str(error), **how)
         body = {"id": name, "session": key.session, **_ending(settled), "waited": settled.waited}
         if settled.to is not None:
             body["mode"] = settled.to
@@ -118,8 +113,7 @@ class ApprovalRoutes:
         key, name = await self._asked(request)
         # Who could not even reject it is nobody that a step should wait for.
         need(request, Level.TIGHTEN, "being shown a question")
-        shape = '{"via": NAME, "client"?: ID}'
-        given = _read(_decode_delivered, await body_of(request), shape)
+        given = await read_body(request, _Delivered, '{"via": NAME, "client"?: ID}')
         if not given.via:
             raise BadRequest(f"via: must have 1 to {MAX_VIA} characters")
         via, client = _name(given.via, "via"), _name(given.client, "client")
@@ -130,7 +124,7 @@ class ApprovalRoutes:
         """Note that a client shows the question no longer: its step then does not wait for it."""
         key, name = await self._asked(request)
         need(request, Level.TIGHTEN, "leaving a question")
-        given = _read(_decode_left, await body_of(request), '{"client": ID}')
+        given = await read_body(request, _Left, '{"client": ID}')
         await self._approvals.left(key, name, _name(given.client, "client"))
         status = (await self._approvals.look(key, name)).status
         return JSONResponse({"id": name, "session": key.session, "status": status})
@@ -142,19 +136,12 @@ class ApprovalRoutes:
             raise HTTPException(404, f"no approval {name[:80]!r} of tenant {tenant!r}")
         return key, name
 
-    async def _offered(self, key: SessionKey, name: str) -> tuple[Option, ...]:
-        """Return a question's options; none of one that was forgotten."""
+    async def _known(self, key: SessionKey, name: str) -> Approval | None:
+        """Return a question; None if it was forgotten."""
         try:
-            return (await self._approvals.look(key, name)).asked.options
+            return await self._approvals.look(key, name)
         except NotOpen:
-            return ()
-
-    async def _how(self, key: SessionKey, name: str) -> dict[str, Any]:
-        """Return how a question was settled; nothing of one that was forgotten."""
-        try:
-            return _ending(await self._approvals.look(key, name))
-        except NotOpen:
-            return {}
+            return None
 
     async def _follow(self, tenant: Tenant, client: str) -> AsyncGenerator[list[bytes]]:
         """Yield what is open and what changes; when this ends, its client shows nothing any more."""
@@ -207,10 +194,3 @@ def _name(given: str, what: str) -> str:
     if len(given) > MAX_VIA:
         raise BadRequest(f"{what}: must have {MAX_VIA} characters at most")
     return given
-
-
-def _read(decode: Callable[[bytes], T], body: bytes, shape: str) -> T:
-    try:
-        return decode(body)
-    except msgspec.MsgspecError as error:
-        raise BadRequest(f"the body must be {shape}: {error}") from error

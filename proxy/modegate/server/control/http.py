@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from modegate.core.errors import LevelNeeded, ModegateError, TooLarge, UnknownMode
+from modegate.core.errors import BadRequest, LevelNeeded, ModegateError, TooLarge, UnknownMode
 from modegate.core.ids import LOCAL, Tenant, parse_tenant
 from modegate.core.policy.control import OWN_TOKEN
 from modegate.core.policy.model import Level
 from modegate.server.access import GRANT, Grant, problem
+
+T = TypeVar("T")
 
 MAX_BODY = 64 * 1024
 """Bytes; the longest thing that anyone sends here is a comment on a plan."""
@@ -54,18 +57,22 @@ def person_of(request: Request) -> str:
     return f"person:{way}" if name == OWN_TOKEN else f"person:{way}/{name}"
 
 
-async def body_of(request: Request) -> bytes:
-    """Return the body.
+async def read_body(request: Request, kind: type[T], shape: str) -> T:
+    """Read the body, which people's tools are told to write as `shape`.
 
     Raises:
         TooLarge: it is over `MAX_BODY`.
+        BadRequest: it is something else.
     """
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > MAX_BODY:
             raise TooLarge(f"the body is larger than {MAX_BODY} bytes")
-    return bytes(body)
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.MsgspecError as error:
+        raise BadRequest(f"the body must be {shape}: {error}") from error
 
 
 def error_of(error: ModegateError) -> dict[str, Any]:

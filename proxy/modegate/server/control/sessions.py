@@ -15,11 +15,11 @@ from modegate.core.errors import BadRequest
 from modegate.core.ids import ModeId, Seq, SessionKey, parse_session_id
 from modegate.core.levels import words_to_set
 from modegate.core.log.fold import State
-from modegate.core.log.records import Record, to_json
+from modegate.core.log.records import to_json
 from modegate.core.policy.gating import Held, left_out
 from modegate.core.policy.model import Level
 from modegate.server.control.approvals import shown
-from modegate.server.control.http import body_of, need, person_of, tenant_of
+from modegate.server.control.http import need, person_of, read_body, tenant_of
 from modegate.server.control.streams import EventStreams, event, wants_stream
 from modegate.server.extension import Services
 from modegate.server.log.feed import FeedFollower
@@ -33,9 +33,6 @@ EVENTS_PAGE = 1000
 
 class _SetMode(msgspec.Struct, forbid_unknown_fields=True):
     mode: str
-
-
-_decode_set_mode = msgspec.json.Decoder(_SetMode).decode
 
 
 class SessionRoutes:
@@ -97,7 +94,7 @@ class SessionRoutes:
         """Set the mode of a session, also of one that has sent nothing yet."""
         key = _key(request)
         need(request, Level.TIGHTEN, "setting a mode")
-        wanted = ModeId(_set_mode_body(await body_of(request)).mode)
+        wanted = ModeId((await read_body(request, _SetMode, '{"mode": "NAME"}')).mode)
 
         def allow(level: Level, now: State) -> None:
             need(request, level, words_to_set(now, wanted))
@@ -135,7 +132,7 @@ class SessionRoutes:
             more = key in changed
             while more:
                 records = await self._log.read(key, after, EVENTS_PAGE)
-                yield [_frame(record) for record in records]
+                yield [event(to_json(record), id=record.seq) for record in records]
                 after = records[-1].seq if records else after
                 more = len(records) == EVENTS_PAGE
             yield []
@@ -156,17 +153,6 @@ def _number(request: Request, name: str, default: int, *, low: int, high: int) -
     if not (raw.isascii() and raw.isdecimal() and len(raw) < 17 and low <= int(raw) <= high):
         raise BadRequest(f"{name}: must be a whole number from {low} to {high}")
     return int(raw)
-
-
-def _set_mode_body(body: bytes) -> _SetMode:
-    try:
-        return _decode_set_mode(body)
-    except msgspec.MsgspecError as error:
-        raise BadRequest(f'the body must be {{"mode": "NAME"}}: {error}') from error
-
-
-def _frame(record: Record) -> bytes:
-    return event(to_json(record), id=record.seq)
 
 
 def _held_json(state: State, held: Held) -> dict[str, Any]:
