@@ -98,7 +98,6 @@ class BatchWriter:
         self._enough.set()
 
     async def flush(self) -> None:
-        """Write now all that was taken before."""
         entries, self._entries = self._entries, {}
         touches, self._touches = self._touches, {}
         self._waiting = 0

@@ -93,11 +93,6 @@ class FeedFollower:
         return self
 
     async def __anext__(self) -> Changed:
-        """Wait for the next change.
-
-        Raises:
-            LogUnavailable: the feed cannot be read now.
-        """
         begins = self._position is None
         found = await self._log.changes(self._position, wait=0.0 if begins else FOLLOW_S)
         self._position = found.position

@@ -67,7 +67,6 @@ class Folds:
 
     @property
     def feed_reads(self) -> int:
-        """Reads of the feed so far."""
         return self._feed.reads
 
     async def state(self, key: SessionKey) -> State:
@@ -109,10 +108,9 @@ class Folds:
             raise
         self._appended(key)
         for entry in entries:
-            if isinstance(entry.event, ModeSet) and entry.by.startswith("person:"):
-                logger.info(
-                    "session %s: mode %r set by %s", key.session, entry.event.mode, entry.by
-                )
+            if isinstance(entry.event, ModeSet) and _is_person(entry.by):
+                mode = entry.event.mode
+                logger.info("session %s: mode %r set by %s", key.session, mode, entry.by)
         slot = self._slots.get(key)
         if slot and slot.state and slot.state.seq == last - len(entries):
             slot.state = fold_all(_records(entries, last), slot.state)
@@ -131,14 +129,11 @@ class Folds:
         *,
         confirm: bool = False,
     ) -> Decided:
-        """Append what `decide` returns for the session's state. If others append first, decide anew.
+        """Append what `decide` returns for the session's state; if others append first, decide anew.
 
-        Args:
-            key: the session.
-            by: who writes the events, or who writes each.
-            decide: called with the very state that its events will follow.
-            confirm: append even if there are no events, which tells the feed again where the log ends. An
-                earlier append may have failed before the feed was told.
+        `decide` gets the very state that its events will follow. `by` is who writes the events, or who writes
+        each. With `confirm`, append even if there are none, which tells the feed again where the log ends: an
+        earlier append may have failed before that.
 
         Raises:
             Conflict: others kept appending. Only a person is told so.
@@ -158,7 +153,7 @@ class Folds:
                 last = await self.append(key, entries, expect=state.seq)
                 return Decided(state, events, fold_all(_records(entries, last), state))
         words = f"session {key} changes too fast; try again"
-        by_person = isinstance(by, str) and by.startswith("person:")
+        by_person = isinstance(by, str) and _is_person(by)
         raise Conflict(words) if by_person else LogUnavailable(words)
 
     async def set_mode(
@@ -184,14 +179,15 @@ class Folds:
             if allow is not None:
                 allow(state)
             now = state.mode if state.begun else first
-            in_force = state.mode == mode == now and not _follows_parent(state, by)
+            # A person who sets the mode in force of a child still ends that it follows its parent.
+            ends_following = _is_person(by) and follows(state) is not None
+            in_force = state.mode == mode == now and not ends_following
             return () if in_force else (ModeSet(mode),)
 
         decided = await self.decide(key, by, decide, confirm=True)
         return decided.after, bool(decided.events)
 
     def _take(self, found: Changes) -> None:
-        """Take what the feed brought."""
         if found.gap:
             self._forget()
         for change in found.changes:
@@ -254,6 +250,5 @@ def _records(entries: Sequence[Entry], last: Seq) -> Iterator[Record]:
         yield Record(Seq(seq), entry.at, entry.by, entry.event)
 
 
-def _follows_parent(state: State, by: str) -> bool:
-    """Return whether a person who sets the mode in force still changes something (a child's following)."""
-    return by.startswith("person:") and follows(state) is not None
+def _is_person(by: str) -> bool:
+    return by.startswith("person:")

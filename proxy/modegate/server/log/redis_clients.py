@@ -11,7 +11,6 @@ the Sentinels have their own, in the query. Every other form is redis-py's.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -59,12 +58,14 @@ class RedisClients:
             ValueError: the URL cannot be read.
         """
         self.feed_connects = 0
-        self._sentinels = (
-            _Sentinels(SentinelUrl.parse(url)) if url.partition(":")[0] in SCHEMES else None
-        )
+        self._sentinels = _Sentinels(url) if url.partition(":")[0] in SCHEMES else None
         # Untyped: redis-py annotates the answers of every protocol and decoding at once.
         again = Retry(NoBackoff(), 1, supported_errors=(LostConnection,))
-        pool = self._sentinels.pool if self._sentinels else _server(url)
+        pool = (
+            self._sentinels.pool
+            if self._sentinels
+            else partial(BlockingConnectionPool.from_url, url)
+        )
         self.writer: Any = _client(pool, ANSWER_TIMEOUT_S, MAX_CONNECTIONS)
         self.reader: Any = _client(pool, ANSWER_TIMEOUT_S, MAX_CONNECTIONS, retry=again)
         self.follow: Any = _client(pool, BLOCKING_TIMEOUT_S, MAX_FOLLOWERS)
@@ -91,28 +92,44 @@ class _SentinelPool(SentinelConnectionPool, BlockingConnectionPool):
 
 
 class _Sentinels:
-    """Those who know which server is the master."""
+    """Those who know which server is the master, as a URL names them."""
 
-    def __init__(self, url: SentinelUrl) -> None:
+    def __init__(self, url: str) -> None:
+        """Read the URL.
+
+        Raises:
+            ValueError: saying what is wrong, and nothing that may be a secret.
+        """
+        parts = urlsplit(url)
+        credentials, _, hosts = parts.netloc.rpartition("@")
+        self._service, _, database = unquote(parts.path).strip("/").partition("/")
+        if not hosts or not self._service:
+            raise ValueError("it needs HOST:PORT,…/SERVICE, the name of the master")
+        if database and not database.isdecimal():
+            raise ValueError("the database behind the service must be a number")
+        query = _query(parts.query)
+        tls: dict[str, Any] = {name: query[name] for name in _TLS if name in query}
+        if parts.scheme.startswith("rediss"):
+            tls["ssl"] = True
+        user, _, password = credentials.partition(":")
+        to_master = _given(username=unquote(user), password=unquote(password))
+        self._options = {"db": int(database or 0), **to_master, **tls}
+        own = _given(**{name: query.get(f"sentinel_{name}") for name in _OWN})
         limits = {"socket_timeout": ANSWER_TIMEOUT_S, "socket_connect_timeout": CONNECT_TIMEOUT_S}
-        self._url = url
         make: Any = Sentinel  # redis-py does not annotate it
-        self._sentinel = make(url.sentinels, sentinel_kwargs={**url.sentinel_options, **limits})
+        addresses = [_address(host) for host in hosts.split(",")]
+        self._sentinel = make(addresses, sentinel_kwargs={**own, **tls, **limits})
 
     def pool(self, **options: Any) -> BlockingConnectionPool:
         make: Any = _SentinelPool
         pool: BlockingConnectionPool = make(
-            self._url.service, self._sentinel, **self._url.options, **options
+            self._service, self._sentinel, **self._options, **options
         )
         return pool
 
     async def close(self) -> None:
         for one in self._sentinel.sentinels:
             await one.aclose()
-
-
-def _server(url: str) -> MakePool:
-    return partial(BlockingConnectionPool.from_url, url)
 
 
 def _client(pool: MakePool, timeout: float, connections: int, **more: Any) -> Redis:
@@ -130,50 +147,6 @@ def _client(pool: MakePool, timeout: float, connections: int, **more: Any) -> Re
             **more,
         )
     )
-
-
-@dataclass(frozen=True, slots=True)
-class SentinelUrl:
-    """What such a URL says."""
-
-    sentinels: list[tuple[str, int]]
-    service: str
-    """The name under which they know the master."""
-    options: dict[str, Any]
-    """For connections to the master: database, credentials, TLS."""
-    sentinel_options: dict[str, Any]
-    """For connections to the Sentinels."""
-
-    @classmethod
-    def parse(cls, url: str) -> SentinelUrl:
-        """Read it.
-
-        Raises:
-            ValueError: saying what is wrong, and nothing that may be a secret.
-        """
-        parts = urlsplit(url)
-        credentials, _, hosts = parts.netloc.rpartition("@")
-        service, _, database = unquote(parts.path).strip("/").partition("/")
-        if not hosts or not service:
-            raise ValueError("it needs HOST:PORT,…/SERVICE, the name of the master")
-        if database and not database.isdecimal():
-            raise ValueError("the database behind the service must be a number")
-        query = _query(parts.query)
-        tls: dict[str, Any] = {name: query[name] for name in _TLS if name in query}
-        if parts.scheme.startswith("rediss"):
-            tls["ssl"] = True
-        user, _, password = credentials.partition(":")
-        own = {name: query.get(f"sentinel_{name}") for name in _OWN}
-        return cls(
-            [_address(host) for host in hosts.split(",")],
-            service,
-            {
-                "db": int(database or 0),
-                **_given(username=unquote(user), password=unquote(password)),
-                **tls,
-            },
-            {**_given(**own), **tls},
-        )
 
 
 def _query(text: str) -> dict[str, str]:

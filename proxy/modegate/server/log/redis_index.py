@@ -127,7 +127,7 @@ class RedisIndex:
     async def sessions(self, tenant: Tenant, cursor: str | None = None, limit: int = 50) -> Page:
         with self._reported("read"):
             index = Index(tenant)
-            found: list[tuple[int, str]] = []
+            found: list[tuple[int, bytes]] = []
             async for at, name in self._newest(index, cursor, limit + 1):
                 found.append((at, name))
                 if len(found) > limit:
@@ -141,8 +141,7 @@ class RedisIndex:
             rows = []
             for (at, name), seq, noted in zip(found, seqs, seen, strict=False):
                 agent, how = _decode_seen(noted) if noted else ("", "")
-                key = SessionKey(tenant, SessionId(name))
-                rows.append(Listed(key, Seq(int(seq or 0)), agent, how, at))
+                rows.append(Listed(_key(tenant, name), Seq(int(seq or 0)), agent, how, at))
             return page(rows, more=len(found) > limit)
 
     async def _require_ours(self) -> None:
@@ -152,27 +151,28 @@ class RedisIndex:
 
     async def _newest(
         self, index: Index, cursor: str | None, count: int
-    ) -> AsyncIterator[tuple[int, str]]:
+    ) -> AsyncIterator[tuple[int, bytes]]:
         at, session = read_cursor(cursor) if cursor else (None, SessionId(""))
         skip = 0
         while True:
             # Sessions of the same millisecond come in descending order too.
-            rows = await self._reader.zrange(
-                index.times,
-                "+inf" if at is None else at,
-                "-inf",
-                desc=True,
-                byscore=True,
-                offset=skip,
-                num=count,
-                withscores=True,
-            )
+            first = "+inf" if at is None else at
+            rows = await self._descending(index.times, first, "-inf", skip, count)
             for name, score in rows:
                 if at is None or (int(score), name) < (at, session.encode()):
-                    yield int(score), name.decode()
+                    yield int(score), name
             if len(rows) < count:
                 return
             skip += count
+
+    async def _descending(
+        self, key: str, first: int | str, last: str, skip: int, count: int
+    ) -> list[tuple[bytes, float]]:
+        """Return members of a sorted set, and their scores."""
+        found: list[tuple[bytes, float]] = await self._reader.zrange(
+            key, first, last, desc=True, byscore=True, offset=skip, num=count, withscores=True
+        )
+        return found
 
     async def derived_siblings(self, tenant: Tenant, agent: str, since: int) -> list[SessionKey]:
         with self._reported("read"):
@@ -197,7 +197,7 @@ class RedisIndex:
             both = list({*own, *others})
             times = await self._reader.zmscore(index.times, both) if both else []
             return [
-                SessionKey(tenant, SessionId(name.decode()))
+                _key(tenant, name)
                 for name, at in zip(both, times, strict=True)
                 if at is not None and at >= since
             ]
@@ -205,17 +205,12 @@ class RedisIndex:
     async def questions(self, tenant: Tenant, after: int, limit: int = 1000) -> list[Question]:
         with self._reported("read"):
             index = Index(tenant)
-            rows = await self._reader.zrange(
-                index.ask_ends, "+inf", f"({after}", desc=True, byscore=True,
-                offset=0, num=limit, withscores=True,
-            )  # fmt: skip
+            rows = await self._descending(index.ask_ends, "+inf", f"({after}", 0, limit)
             await self._require_ours()
             names = [name for name, _ in rows]
             sessions = await self._reader.hmget(index.questions, names) if names else []
             return [
-                Question(
-                    SessionKey(tenant, SessionId(session.decode())), name.decode(), int(expires)
-                )
+                Question(_key(tenant, session), name.decode(), int(expires))
                 for (name, expires), session in zip(rows, sessions, strict=True)
                 if session is not None
             ]
@@ -223,4 +218,8 @@ class RedisIndex:
     async def asked_in(self, tenant: Tenant, approval: str) -> SessionKey | None:
         with self._reported("read"):
             found = await self._reader.hget(Index(tenant).questions, approval)
-            return None if found is None else SessionKey(tenant, SessionId(found.decode()))
+            return None if found is None else _key(tenant, found)
+
+
+def _key(tenant: Tenant, session: bytes) -> SessionKey:
+    return SessionKey(tenant, SessionId(session.decode()))

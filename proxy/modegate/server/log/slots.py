@@ -45,7 +45,6 @@ class Slots:
         return len(self._slots)
 
     def get(self, key: SessionKey) -> Slot | None:
-        """Return a session's slot if it is in memory."""
         return self._slots.get(key)
 
     def use(self, key: SessionKey) -> Slot:
@@ -64,12 +63,10 @@ class Slots:
         return slot
 
     def drop(self, key: SessionKey) -> None:
-        """Take a session out of memory."""
         if slot := self._slots.pop(key, None):
             self._remember(key, slot.known_end)
 
     def drop_all(self) -> None:
-        """Take every session out of memory."""
         for key in list(self._slots):
             self.drop(key)
 

@@ -103,7 +103,6 @@ class SqliteFile:
         return self._identity
 
     async def close(self) -> None:
-        """Finish what is being written and let go of the file."""
         await asyncio.to_thread(self._thread.shutdown)
         self.trusted.note()
         self.reader.close()
