@@ -13,43 +13,28 @@ from typing import Any
 import msgspec
 
 from modegate.core.wire.sse import DONE, write_event
+from modegate.scripted import parts
 from modegate.scripted.model import Asked, ScriptDialect, ScriptedCall, Streamed, Turn
-from modegate.scripted.parts import (
-    CREATED,
-    Object,
-    dicts,
-    fragments,
-    key_of,
-    pieces,
-    request_of,
-    spent,
-    text_of,
-)
+from modegate.scripted.parts import Object
 
 
 def read(body: bytes) -> Asked:
-    """Read what conditions are about, and pass over whatever has another shape.
-
-    Raises:
-        BadRequest: it is no JSON object.
-    """
-    request = request_of(body)
-    messages = dicts(request.get("messages"))
+    request = parts.request_of(body)
+    messages = parts.dicts(request.get("messages"))
     options = request.get("stream_options")
     return Asked(
         model=str(request.get("model", "scripted")),
         stream=request.get("stream") is True,
         include_usage=isinstance(options, dict) and options.get("include_usage") is True,
         tools=tuple(_tool_names(request)),
-        messages=tuple(text_of(message.get("content")) for message in messages),
+        messages=tuple(parts.text_of(message.get("content")) for message in messages),
         results=tuple(_results(messages)),
-        key=key_of(body),
+        key=parts.key_of(body),
         size=len(body),
     )
 
 
 def whole(turn: Turn, asked: Asked) -> bytes:
-    """Write a `chat.completion`."""
     message: Object = {"role": "assistant", "content": turn.text or None}
     if turn.reasoning:
         message["reasoning_content"] = turn.reasoning
@@ -82,10 +67,10 @@ CHAT = ScriptDialect(read, whole, frames, "chat")
 
 
 def _tool_names(request: Object) -> Iterator[str]:
-    for tool in dicts(request.get("tools")):
+    for tool in parts.dicts(request.get("tools")):
         inner = tool.get(str(tool.get("type")))
         yield str((inner if isinstance(inner, dict) else tool).get("name", ""))
-    for function in dicts(request.get("functions")):
+    for function in parts.dicts(request.get("functions")):
         yield str(function.get("name", ""))
 
 
@@ -96,7 +81,7 @@ def _results(messages: list[Object]) -> list[str]:
         if role == "user":
             results.clear()
         elif role in ("tool", "function"):
-            results.append(text_of(message.get("content")))
+            results.append(parts.text_of(message.get("content")))
     return results
 
 
@@ -104,7 +89,7 @@ def _envelope(kind: str, asked: Asked) -> Object:
     return {
         "id": f"chatcmpl-{asked.key}",
         "object": kind,
-        "created": CREATED,
+        "created": parts.CREATED,
         "model": asked.model,
     }
 
@@ -121,14 +106,14 @@ def _sse(chunk: Object) -> bytes:
 
 def _deltas(turn: Turn, asked: Asked) -> Iterator[Object]:
     yield {"role": "assistant", "content": "" if turn.text or not turn.calls else None}
-    for piece in pieces(turn.reasoning, turn.chunk):
+    for piece in parts.pieces(turn.reasoning, turn.chunk):
         yield {"reasoning_content": piece}
-    for piece in pieces(turn.text, turn.chunk):
+    for piece in parts.pieces(turn.text, turn.chunk):
         yield {"content": piece}
     for place, call in enumerate(turn.calls):
         begin, more = _call_deltas(call, place, asked, legacy=turn.legacy)
         yield begin
-        for piece in fragments(call.arguments, turn.fragments):
+        for piece in parts.fragments(call.arguments, turn.fragments):
             yield more(piece)
 
 
@@ -177,9 +162,5 @@ def _usage(turn: Turn, asked: Asked) -> Any:
     """Return the script's usage, else an estimate: four bytes or characters a token."""
     if turn.usage is not None:
         return turn.usage
-    prompt, answer = spent(turn, asked.size)
-    return {
-        "prompt_tokens": prompt,
-        "completion_tokens": answer,
-        "total_tokens": prompt + answer,
-    }
+    prompt, answer = parts.spent(turn, asked.size)
+    return {"prompt_tokens": prompt, "completion_tokens": answer, "total_tokens": prompt + answer}

@@ -206,7 +206,6 @@ def _json_object(place: YamlValue) -> dict[str, Any] | None:
 
 
 def _json(place: YamlValue) -> Any:
-    """Read any JSON value."""
     if place.is_mapping():
         return {name: _json(value) for name, value in (place.mapping() or {}).items()}
     if isinstance(place.node, yaml.SequenceNode):

@@ -12,19 +12,9 @@ from typing import Any
 
 import msgspec
 
+from modegate.scripted import parts
 from modegate.scripted.model import Asked, ScriptDialect, ScriptedCall, Streamed, Turn
-from modegate.scripted.parts import (
-    Object,
-    dicts,
-    event,
-    fragments,
-    key_of,
-    pieces,
-    request_of,
-    spent,
-    text_of,
-    usage_words,
-)
+from modegate.scripted.parts import Object
 
 STOP_REASONS = {
     "stop": "end_turn",
@@ -34,32 +24,24 @@ STOP_REASONS = {
 }
 """What this API calls a script's finish reasons; any other is sent as it is written."""
 
-WORDS = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
-
 
 def read(body: bytes) -> Asked:
-    """Read what conditions are about, and pass over whatever has another shape.
-
-    Raises:
-        BadRequest: it is no JSON object.
-    """
-    request = request_of(body)
-    messages = dicts(request.get("messages"))
-    system = text_of(request.get("system"))
+    request = parts.request_of(body)
+    messages = parts.dicts(request.get("messages"))
+    system = parts.text_of(request.get("system"))
     return Asked(
         model=str(request.get("model", "scripted")),
         stream=request.get("stream") is True,
         include_usage=True,
-        tools=tuple(str(tool.get("name", "")) for tool in dicts(request.get("tools"))),
+        tools=tuple(str(tool.get("name", "")) for tool in parts.dicts(request.get("tools"))),
         messages=(*([system] if system else ()), *_texts(messages)),
         results=tuple(_results(messages)),
-        key=key_of(body),
+        key=parts.key_of(body),
         size=len(body),
     )
 
 
 def whole(turn: Turn, asked: Asked) -> bytes:
-    """Write a `message`."""
     answer = _message(asked) | {
         "content": [block for _, block in _blocks(turn, asked)],
         "stop_reason": _stop_reason(turn),
@@ -90,7 +72,9 @@ def frames(turn: Turn, asked: Asked) -> Streamed:
         {"type": "message_delta", "delta": delta, "usage": usage},
         {"type": "message_stop"},
     ]
-    return Streamed(tuple(event(one) for one in said), tuple(event(one) for one in ending))
+    return Streamed(
+        tuple(parts.event(one) for one in said), tuple(parts.event(one) for one in ending)
+    )
 
 
 MESSAGES = ScriptDialect(read, whole, frames, "messages")
@@ -106,7 +90,7 @@ def _texts(messages: list[Object]) -> Iterator[str]:
     for message in messages:
         results = _tool_results(message)
         yield from results
-        text = text_of(message.get("content"))
+        text = parts.text_of(message.get("content"))
         if text or not results:
             yield text
 
@@ -124,8 +108,8 @@ def _results(messages: list[Object]) -> list[str]:
 
 def _tool_results(message: Object) -> list[str]:
     return [
-        text_of(block.get("content"))
-        for block in dicts(message.get("content"))
+        parts.text_of(block.get("content"))
+        for block in parts.dicts(message.get("content"))
         if block.get("type") == "tool_result"
     ]
 
@@ -148,11 +132,11 @@ def _stop_reason(turn: Turn) -> str:
 
 
 def _usage(turn: Turn, asked: Asked) -> Object:
-    given = usage_words(turn, WORDS)
+    given = parts.usage_words(turn, parts.WORDS)
     if given is not None:
         given.pop("total_tokens", None)  # this API has none
         return given
-    prompt, answer = spent(turn, asked.size)
+    prompt, answer = parts.spent(turn, asked.size)
     cached = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
     return {"input_tokens": prompt, **cached, "output_tokens": answer}
 
@@ -190,21 +174,20 @@ def _input(call: ScriptedCall) -> msgspec.Raw | str | Mapping[str, str]:
 
 
 def _empty(block: Object) -> Object:
-    """Return a block as it is when it begins."""
     empty: Object = {"thinking": "", "signature": "", "text": "", "input": {}}
     return {name: empty.get(name, value) for name, value in block.items()}
 
 
 def _deltas(block: Object, turn: Turn) -> Iterator[Object]:
     if block["type"] == "thinking":
-        for piece in pieces(turn.reasoning, turn.chunk):
+        for piece in parts.pieces(turn.reasoning, turn.chunk):
             yield {"type": "thinking_delta", "thinking": piece}
         yield {"type": "signature_delta", "signature": block["signature"]}
     elif block["type"] == "text":
-        for piece in pieces(turn.text, turn.chunk):
+        for piece in parts.pieces(turn.text, turn.chunk):
             yield {"type": "text_delta", "text": piece}
     else:
-        for piece in ("", *fragments(_json(block["input"]), turn.fragments)):
+        for piece in ("", *parts.fragments(_json(block["input"]), turn.fragments)):
             yield {"type": "input_json_delta", "partial_json": piece}
 
 

@@ -65,7 +65,6 @@ class When:
     last_result: str | None = None
 
     def holds(self, asked: Asked) -> bool:
-        """Return whether all conditions hold."""
         return all(
             (
                 self.tools in (None, bool(asked.tools)),
@@ -146,8 +145,6 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A whole script."""
-
     name: str
     answers: tuple[Answer, ...]
 
@@ -165,7 +162,11 @@ class ScriptDialect:
     """How one dialect's requests are read and answers are written."""
 
     read: Callable[[bytes], Asked]
-    """Raises `BadRequest` for a body that is no request."""
+    """What conditions are about; whatever has another shape is passed over.
+
+    Raises:
+        BadRequest: it is no JSON object.
+    """
     whole: Callable[[Turn, Asked], bytes]
     frames: Callable[[Turn, Asked], Streamed]
     name: DialectName

@@ -14,6 +14,9 @@ from modegate.scripted.model import Turn
 CREATED = 1_700_000_000
 """Any fixed time does."""
 
+WORDS = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
+"""What Messages and Responses call the counts of a script's usage."""
+
 Object = dict[str, Any]
 
 

@@ -12,20 +12,9 @@ from typing import Any
 
 import msgspec
 
+from modegate.scripted import parts
 from modegate.scripted.model import Asked, ScriptDialect, ScriptedCall, Streamed, Turn
-from modegate.scripted.parts import (
-    CREATED,
-    Object,
-    dicts,
-    event,
-    fragments,
-    key_of,
-    pieces,
-    request_of,
-    spent,
-    text_of,
-    usage_words,
-)
+from modegate.scripted.parts import Object
 
 REPEATED: Object = {
     "background": False,
@@ -53,20 +42,13 @@ REPEATED: Object = {
 INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 """Finish reasons after which a response is incomplete, and what this API calls them."""
 
-WORDS = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
-
 _RESULTS = ("function_call_output", "custom_tool_call_output")
 
 
 def read(body: bytes) -> Asked:
-    """Read what conditions are about, and pass over whatever has another shape.
-
-    Raises:
-        BadRequest: it is no JSON object.
-    """
-    request = request_of(body)
+    request = parts.request_of(body)
     given = request.get("input")
-    items = [{"role": "user", "content": given}] if isinstance(given, str) else dicts(given)
+    items = [{"role": "user", "content": given}] if isinstance(given, str) else parts.dicts(given)
     instructions = request.get("instructions")
     return Asked(
         model=str(request.get("model", "scripted")),
@@ -75,7 +57,7 @@ def read(body: bytes) -> Asked:
         tools=tuple(_tool_names([request, *items])),
         messages=(*([instructions] if isinstance(instructions, str) else ()), *_texts(items)),
         results=tuple(_results(items)),
-        key=key_of(body),
+        key=parts.key_of(body),
         size=len(body),
         repeated=_repeated(request),
         sealed="reasoning.encrypted_content" in (request.get("include") or ()),
@@ -83,7 +65,6 @@ def read(body: bytes) -> Asked:
 
 
 def whole(turn: Turn, asked: Asked) -> bytes:
-    """Write a `response`."""
     return msgspec.json.encode(_ended(turn, asked))
 
 
@@ -93,8 +74,9 @@ def frames(turn: Turn, asked: Asked) -> Streamed:
         {"type": one.pop("type"), "sequence_number": number, **one}
         for number, one in enumerate(_events(turn, asked))
     ]
-    last = max(at for at, one in enumerate(events) if not _ends(str(one["type"])))
-    framed = [event(one) for one in events]
+    ends = (".done", ".completed", ".incomplete")
+    last = max(at for at, one in enumerate(events) if not str(one["type"]).endswith(ends))
+    framed = [parts.event(one) for one in events]
     return Streamed(tuple(framed[: last + 1]), tuple(framed[last + 1 :]))
 
 
@@ -104,7 +86,7 @@ RESPONSES = ScriptDialect(read, whole, frames, "responses")
 def _tool_names(holders: list[Object]) -> Iterator[str]:
     """Yield the names of tools: declared, in a namespace, or in an item of the input (`additional_tools`)."""
     for holder in holders:
-        for tool in dicts(holder.get("tools")):
+        for tool in parts.dicts(holder.get("tools")):
             if "tools" in tool:
                 yield from _tool_names([tool])
             else:
@@ -114,9 +96,9 @@ def _tool_names(holders: list[Object]) -> Iterator[str]:
 def _texts(items: list[Object]) -> Iterator[str]:
     for item in items:
         if item.get("type") in _RESULTS:
-            yield text_of(item.get("output"))
+            yield parts.text_of(item.get("output"))
         elif "role" in item and "tools" not in item:
-            yield text_of(item.get("content"))
+            yield parts.text_of(item.get("content"))
 
 
 def _results(items: list[Object]) -> list[str]:
@@ -125,7 +107,7 @@ def _results(items: list[Object]) -> list[str]:
         if item.get("role") == "user":
             results.clear()
         elif item.get("type") in _RESULTS:
-            results.append(text_of(item.get("output")))
+            results.append(parts.text_of(item.get("output")))
     return results
 
 
@@ -142,7 +124,7 @@ def _response(asked: Asked, status: str) -> Object:
     return {
         "id": f"resp_{asked.key}",
         "object": "response",
-        "created_at": CREATED,
+        "created_at": parts.CREATED,
         "status": status,
         "error": None,
         "incomplete_details": None,
@@ -156,11 +138,11 @@ def _response(asked: Asked, status: str) -> Object:
 def _ended(turn: Turn, asked: Asked) -> Object:
     response = _response(asked, _status(turn))
     if response["status"] == "completed":
-        response["completed_at"] = CREATED
+        response["completed_at"] = parts.CREATED
     else:
         response["incomplete_details"] = {"reason": INCOMPLETE[str(turn.finish)]}
     response["output"] = _items(turn, asked)
-    response["usage"] = usage_words(turn, WORDS) or _usage(turn, asked)
+    response["usage"] = parts.usage_words(turn, parts.WORDS) or _usage(turn, asked)
     return response
 
 
@@ -169,7 +151,7 @@ def _status(turn: Turn) -> str:
 
 
 def _usage(turn: Turn, asked: Asked) -> Object:
-    prompt, answer = spent(turn, asked.size)
+    prompt, answer = parts.spent(turn, asked.size)
     return {
         "input_tokens": prompt,
         "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
@@ -195,38 +177,27 @@ def _items(turn: Turn, asked: Asked) -> list[Object]:
 
 
 def _message(turn: Turn, asked: Asked) -> Object:
+    text = {"type": "output_text", "annotations": [], "logprobs": [], "text": turn.text}
     return {
         "id": f"msg_{asked.key}",
         "type": "message",
         "status": "completed",
         "role": "assistant",
-        "content": [_text_part(turn.text)],
+        "content": [text],
     }
 
 
-def _text_part(text: str) -> Object:
-    return {"type": "output_text", "annotations": [], "logprobs": [], "text": text}
-
-
 def _call(call: ScriptedCall, place: int, asked: Asked) -> Object:
-    prefix, kind, field = (
-        ("ctc", "custom_tool_call", "input")
-        if call.custom
-        else ("fc", "function_call", "arguments")
-    )
+    prefix, kind = ("ctc", "custom_tool_call") if call.custom else ("fc", "function_call")
     return {
         "id": f"{prefix}_{asked.key}_{place + 1}",
         "type": kind,
         "status": "completed",
         "call_id": call.id or f"call_{asked.key}_{place + 1}",
         "name": call.name,
-        field: call.arguments,
+        "input" if call.custom else "arguments": call.arguments,
         **({"namespace": call.namespace} if call.namespace else {}),
     }
-
-
-def _ends(kind: str) -> bool:
-    return kind.endswith((".done", ".completed", ".incomplete"))
 
 
 def _events(turn: Turn, asked: Asked) -> Iterator[Object]:
@@ -256,35 +227,26 @@ def _begun(item: Object) -> Object:
 def _inside(item: Object, turn: Turn) -> Iterator[Object]:
     """Yield the events between an item's begin and its end, without its id and place."""
     if item["type"] == "reasoning":
-        yield from _part(
-            "response.reasoning_summary_part",
-            "response.reasoning_summary_text",
-            {"summary_index": 0},
-            {"type": "summary_text", "text": turn.reasoning},
-            pieces(turn.reasoning, turn.chunk),
-        )
+        names = ("reasoning_summary_part", "reasoning_summary_text", "summary_index")
+        yield from _part(*names, item["summary"][0], turn.chunk)
     elif item["type"] == "message":
-        yield from _part(
-            "response.content_part",
-            "response.output_text",
-            {"content_index": 0},
-            _text_part(turn.text),
-            pieces(turn.text, turn.chunk),
-        )
+        names = ("content_part", "output_text", "content_index")
+        yield from _part(*names, item["content"][0], turn.chunk)
     else:
         custom = item["type"] == "custom_tool_call"
         kind = f"response.{'custom_tool_call_input' if custom else 'function_call_arguments'}"
         field = "input" if custom else "arguments"
-        for piece in fragments(item[field], turn.fragments):
+        for piece in parts.fragments(item[field], turn.fragments):
             yield {"type": f"{kind}.delta", "delta": piece}
         yield {"type": f"{kind}.done", field: item[field]}
 
 
-def _part(part: str, text: str, at: Object, full: Object, said: list[str]) -> Iterator[Object]:
+def _part(part: str, text: str, index: str, full: Object, size: int) -> Iterator[Object]:
+    part, text, at = f"response.{part}", f"response.{text}", {index: 0}
     # Only the events of visible text carry `logprobs`.
     more: dict[str, Any] = {"logprobs": []} if "logprobs" in full else {}
     yield {"type": f"{part}.added", **at, "part": {**full, "text": ""}}
-    for piece in said:
+    for piece in parts.pieces(full["text"], size):
         yield {"type": f"{text}.delta", **at, "delta": piece, **more}
     yield {"type": f"{text}.done", **at, "text": full["text"], **more}
     yield {"type": f"{part}.done", **at, "part": full}

@@ -40,22 +40,17 @@ class Request(Protocol):
     @property
     def method(self) -> str:
         """In capital letters."""
-        ...
 
     @property
     def target(self) -> bytes:
         """Path and query."""
-        ...
 
     @property
     def body(self) -> bytes | AsyncIterator[bytes]:
         """Whole, or as it comes."""
-        ...
 
 
 class ScriptedUpstream:
-    """A model that says what is written down."""
-
     def __init__(self, script: Script, *, sleep: Sleep = asyncio.sleep) -> None:
         """Take a script, and how to wait between frames (seconds)."""
         self.requests: deque[bytes] = deque(maxlen=KEPT_REQUESTS)
@@ -114,7 +109,6 @@ class ScriptedAnswer:
     """An answer in pieces, at its pace."""
 
     def __init__(self, rendered: Rendered, sleep: Sleep) -> None:
-        """Take what is to be said."""
         self.status = rendered.status
         self.headers: Headers = rendered.headers
         self._rendered = rendered
@@ -137,7 +131,6 @@ class ScriptedAnswer:
             raise UpstreamFailed("the script has this answer cut")
 
     async def close(self) -> None:
-        """Say no more."""
         self._closed = True
 
 
