@@ -31,7 +31,6 @@ class Endpoint:
     """All connections of this process."""
 
     def __init__(self, services: Services) -> None:
-        """Take the parts of the proxy that it uses."""
         self._services = services
         self._feed = SessionFeed(services, self._tick)
         self._connections: dict[str, Connection] = {}
@@ -43,7 +42,6 @@ class Endpoint:
 
     @property
     def app(self) -> ASGIApp:
-        """Answer what the guard let through."""
         return self._serve
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -26,17 +26,7 @@ from modegate_acp.following.session_feed import SessionFeed
 from modegate_acp.messages import jsonrpc
 from modegate_acp.messages.clients import Peer
 from modegate_acp.messages.commands import CancelRequest, Command
-from modegate_acp.messages.errors import as_rpc
-from modegate_acp.messages.jsonrpc import (
-    AUTH_REQUIRED,
-    INVALID_REQUEST,
-    Incoming,
-    Message,
-    Notification,
-    Reply,
-    Request,
-    RpcError,
-)
+from modegate_acp.messages.jsonrpc import Incoming, Message, Notification, Reply, Request, RpcError
 from modegate_acp.messages.params import read_command, session_named
 
 logger = logging.getLogger(__name__)
@@ -116,7 +106,7 @@ class Connection:
     def need(self, level: Level, what: str) -> None:
         grant = self.grant
         if grant is None:
-            raise RpcError(AUTH_REQUIRED, "the token is no longer accepted")
+            raise RpcError(jsonrpc.AUTH_REQUIRED, "the token is no longer accepted")
         if not grant.level.covers(level):
             raise LevelNeeded(what, level, grant.name, grant.level)
 
@@ -159,10 +149,9 @@ class Connection:
     def _admit(self, request: Request | None) -> None:
         self.need(Level.OBSERVE, "speaking ACP")
         if request is not None and request.id in self.running:
-            raise RpcError(INVALID_REQUEST, "a request with this id is under way")
+            raise RpcError(jsonrpc.INVALID_REQUEST, "a request with this id is under way")
 
     def refuse(self, error: RpcError) -> None:
-        """Answer what was no message."""
         self._put(None, jsonrpc.failure(error.request, error))
 
     def answer(self, request: Request, session: SessionId | None, result: Message) -> None:
@@ -171,7 +160,7 @@ class Connection:
 
     def fail(self, request: Request, session: SessionId | None, error: Exception) -> None:
         about = None if request.method in ON_MAIN else session
-        self._put(about, jsonrpc.failure(request.id, as_rpc(error)))
+        self._put(about, jsonrpc.failure(request.id, jsonrpc.as_rpc(error)))
 
     def _put(self, session: SessionId | None, message: Message) -> None:
         self.send_queue.put(session, Outgoing(message))

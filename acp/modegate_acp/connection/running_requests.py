@@ -41,13 +41,11 @@ class RunningRequests:
     """What runs for one connection; each request is answered once."""
 
     def __init__(self, answers: _Answers, spawn: Spawn) -> None:
-        """Run nothing yet."""
         self._answers = answers
         self._spawn = spawn
         self._running: dict[Id, _Running] = {}
 
     def __contains__(self, request: Id) -> bool:
-        """Return whether a request of this id is under way."""
         return request in self._running
 
     def later(self, request: Request, session: SessionId, result: Result) -> None:
@@ -80,7 +78,6 @@ class RunningRequests:
                 self._stop(running, by)
 
     def cancel(self, request: Id) -> None:
-        """Cancel one request, if it is under way."""
         running = self._running.get(request)
         if running is not None:
             self._stop(running, CANCEL_REQUEST)

@@ -16,7 +16,6 @@ from modegate.core.log.approvals import Approval
 from modegate.core.log.fold import State
 from modegate.core.policy.gating import ALONE, Held
 from modegate.core.policy.model import Level, Policy
-from modegate_acp.following.permissions import offered
 from modegate_acp.messages.clients import Peer
 from modegate_acp.messages.jsonrpc import Message, write
 from modegate_acp.render import questions, sessions
@@ -32,7 +31,6 @@ class Outgoing:
 
     @cached_property
     def text(self) -> str:
-        """What goes over the wire."""
         return write(self.message)
 
 
@@ -63,17 +61,14 @@ class Snapshot:
 
     @property
     def options(self) -> list[Message]:
-        """The same as `configOptions`."""
         return sessions.options(self.policy, self.state, self.held)
 
     @cached_property
     def mode_update(self) -> Outgoing:
-        """The update that tells the mode."""
         return Outgoing(sessions.mode_update(self.session, self.state, self.held))
 
     @cached_property
     def option_update(self) -> Outgoing:
-        """The update that tells the mode as an option."""
         return Outgoing(sessions.option_update(self.session, self.policy, self.state, self.held))
 
 
@@ -173,7 +168,7 @@ def _ask(
 ) -> tuple[Asked, list[Outgoing]]:
     session, call = now.snapshot.session, questions.tool_call(approval)
     out = [Outgoing(questions.new_tool_call(session, call))]
-    may = offered(approval.asked, now.level, one_way=now.peer.one_way)
+    may = questions.may_choose(approval.asked, now.level, one_way=now.peer.one_way)
     if not may:
         return Asked(None, (), approval.ends), out
     if now.peer.title_only:

@@ -1,15 +1,16 @@
-"""Our requests to the client that wait for its answer, and dialogs that are put to its person alone."""
+"""What waits for the client: our requests, dialogs that are put to its person alone, and prompts."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from modegate.core.ids import SessionId
-from modegate_acp.following.permissions import Abstained, Chosen, outcome
 from modegate_acp.messages.jsonrpc import Message, Reply
 from modegate_acp.render import questions as render
+from modegate_acp.render.questions import Abstained, Chosen, outcome
 
 logger = logging.getLogger(__name__)
 
@@ -20,14 +21,12 @@ class ClientRequests:
     def __init__(
         self, send: Callable[[SessionId, Message], None], unique: Callable[[], str]
     ) -> None:
-        """Wait for nothing yet."""
         self._send = send
         self._unique = unique
         self._waiting: dict[str, Callable[[Reply], None]] = {}
         self._dialogs: dict[SessionId, set[asyncio.Future[Reply]]] = {}
 
     def new_id(self) -> str:
-        """Return the id of a new request."""
         return f"mg-perm-{self._unique()}"
 
     def expect(self, rpc: str, heard: Callable[[Reply], None]) -> None:
@@ -79,5 +78,32 @@ class ClientRequests:
             heard.cancel()
 
     def clear(self) -> None:
-        """Wait for nothing any more."""
         self._waiting.clear()
+
+
+class RunningPrompts:
+    """The prompts of one connection that wait until their person has been asked what is open."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[SessionId, set[asyncio.Event]] = {}
+
+    def __contains__(self, session: SessionId) -> bool:
+        return session in self._waiting
+
+    @contextmanager
+    def running(self, session: SessionId) -> Iterator[asyncio.Event]:
+        """Have one run. Its event is set whenever something of the session's questions has changed."""
+        wake = asyncio.Event()
+        waiting = self._waiting.setdefault(session, set())
+        waiting.add(wake)
+        try:
+            yield wake
+        finally:
+            waiting.discard(wake)
+            if not waiting:
+                del self._waiting[session]
+
+    def wake(self, session: SessionId) -> None:
+        """Have a session's prompts look again whether they still wait for something."""
+        for wake in self._waiting.get(session, ()):
+            wake.set()

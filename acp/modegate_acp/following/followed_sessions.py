@@ -46,7 +46,6 @@ class FollowedSessions:
         self._newest: dict[SessionId, Snapshot] = {}
 
     def __contains__(self, session: SessionId) -> bool:
-        """Return whether it follows a session."""
         return session in self.last_shown
 
     def send(self, session: SessionId | None, message: Message) -> None:
@@ -83,7 +82,6 @@ class FollowedSessions:
         self.send_queue.release(session)
 
     def end_all(self) -> None:
-        """Let go of everything."""
         self.send_queue.close()
         for session in self._attached:
             self._feed.detach(self._viewer.key(session), self)

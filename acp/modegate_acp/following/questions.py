@@ -14,21 +14,13 @@ from modegate.core.ids import SessionId, SessionKey
 from modegate.core.levels import to_answer
 from modegate.core.policy.model import Level
 from modegate.server.extension import Services
-from modegate_acp.following.catch_up import (
-    NOTHING,
-    LastShown,
-    Outgoing,
-    Snapshot,
-    forget,
-    replied,
-)
-from modegate_acp.following.client_requests import ClientRequests
-from modegate_acp.following.permissions import Abstained, Chosen, outcome
-from modegate_acp.following.running_prompts import RunningPrompts
+from modegate_acp.following.catch_up import NOTHING, LastShown, Outgoing, Snapshot, forget, replied
+from modegate_acp.following.client_requests import ClientRequests, RunningPrompts
 from modegate_acp.following.session_feed import Follower, SessionFeed, read_snapshot
 from modegate_acp.messages.clients import Peer
 from modegate_acp.messages.jsonrpc import Message, Reply, RpcError
 from modegate_acp.render import questions as render
+from modegate_acp.render.questions import Abstained, Chosen, outcome
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +74,6 @@ class Questions:
     def __init__(
         self, services: Services, feed: SessionFeed, viewer: Viewer, display: Display
     ) -> None:
-        """Ask nothing yet."""
         self.requests = ClientRequests(display.send, services.clock.new_id)
         self._services = services
         self._feed = feed
@@ -166,7 +157,6 @@ class Questions:
 
     @property
     def _client(self) -> str:
-        """The client, as the log names it."""
         return f"acp:{self._viewer.id}"
 
     async def _delivered(self, session: SessionId, name: str) -> None:

@@ -20,8 +20,6 @@ MAX_WAITING = 1_024
 
 @dataclass(slots=True, eq=False)
 class StreamQueue:
-    """One stream's messages."""
-
     queue: deque[tuple[SessionId | None, Outgoing]] = field(default_factory=deque)
     stale: dict[SessionId, None] = field(default_factory=dict)
     """Sessions of which something is to be told."""
@@ -47,7 +45,6 @@ class SendQueue:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more goes out."""
         return self.ended.is_set()
 
     def open(self, session: SessionId) -> StreamQueue:
@@ -109,7 +106,6 @@ class SendQueue:
         return None
 
     def close(self) -> None:
-        """Send nothing more."""
         self.ended.set()
         for stream in (self.main, *self._streams.values()):
             stream.wake.set()

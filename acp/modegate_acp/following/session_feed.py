@@ -63,7 +63,6 @@ class SessionFeed:
         self._someone.set()
 
     def detach(self, key: SessionKey, follower: Follower) -> None:
-        """Offer the follower nothing of the session any more."""
         followers = self._followers.get(key)
         if followers is not None:
             followers.discard(follower)
@@ -72,7 +71,6 @@ class SessionFeed:
                 self._note(key, ALONE)
 
     def followers(self, key: SessionKey) -> frozenset[Follower]:
-        """Return the session's followers."""
         return frozenset(self._followers.get(key, ()))
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -94,7 +92,6 @@ class SessionFeed:
         self._missed.update(self._followers)
 
     async def run(self) -> None:
-        """Feed until stopped."""
         async with asyncio.TaskGroup() as group:
             self._group = group
             feeding = group.create_task(self._feed())
@@ -105,7 +102,6 @@ class SessionFeed:
                 task.cancel()
 
     def stop(self) -> None:
-        """Make `run` return."""
         self._stopped.set()
 
     async def _tick(self) -> None:

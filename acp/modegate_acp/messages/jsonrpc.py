@@ -11,6 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from modegate.core.errors import (
+    BadRequest,
+    BadSession,
+    LevelNeeded,
+    ModegateError,
+    NotOpen,
+    UnknownMode,
+)
 from modegate.core.wire.weight import is_dense
 
 PARSE_ERROR = -32700
@@ -165,7 +173,6 @@ def _is_id(value: Any) -> bool:
 
 
 def result(request: Id, value: Message) -> Message:
-    """Return the answer to a request."""
     return {"jsonrpc": "2.0", "id": request, "result": value}
 
 
@@ -177,13 +184,28 @@ def failure(request: Id | None, error: RpcError) -> Message:
     return {"jsonrpc": "2.0", "id": request, "error": body}
 
 
+def as_rpc(error: Exception) -> RpcError:
+    """Return what a client is told of an error; of one that is a bug, only that there is one."""
+    match error:
+        case RpcError():
+            return error
+        case UnknownMode():
+            return RpcError(INVALID_PARAMS, str(error), {"available": list(error.available)})
+        case LevelNeeded():
+            return RpcError(NOT_ALLOWED, str(error), {"needed": error.needed})
+        case BadRequest() | BadSession() | NotOpen():
+            return RpcError(INVALID_PARAMS, str(error), {"code": error.code})
+        case ModegateError():
+            return RpcError(INTERNAL_ERROR, str(error), {"code": error.code})
+        case _:
+            return RpcError(INTERNAL_ERROR, "an error of modegate itself; see its log")
+
+
 def request(name: Id, method: str, params: Message) -> Message:
-    """Return a request of ours."""
     return {"jsonrpc": "2.0", "id": name, "method": method, "params": params}
 
 
 def notification(method: str, params: Message) -> Message:
-    """Return a notification."""
     return {"jsonrpc": "2.0", "method": method, "params": params}
 
 

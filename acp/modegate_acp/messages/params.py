@@ -14,21 +14,10 @@ import msgspec
 from msgspec import UNSET, UnsetType, field
 
 from modegate.core.ids import SessionId, fits_session_id
-from modegate_acp.messages import commands
+from modegate_acp.messages import commands, jsonrpc
 from modegate_acp.messages.clients import client_named
 from modegate_acp.messages.commands import MODE_OPTION, NAMED, SEEN, Command, unknown_session
-from modegate_acp.messages.jsonrpc import (
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    Id,
-    Incoming,
-    Message,
-    Notification,
-    Reply,
-    Request,
-    RpcError,
-)
+from modegate_acp.messages.jsonrpc import Incoming, Message, Notification, Reply, Request, RpcError
 
 MAX_CWD = 4096
 
@@ -100,7 +89,7 @@ class _Prompt(_OfSession):
 
 
 class _CancelRequest(_Params):
-    request_id: Id
+    request_id: jsonrpc.Id
 
 
 def _initialize(params: _Initialize) -> Command:
@@ -113,7 +102,7 @@ def _initialize(params: _Initialize) -> Command:
 def _new(params: _New) -> Command:
     name = _member(params.meta, NAMED)
     if name is not None and not (isinstance(name, str) and fits_session_id(name)):
-        raise RpcError(INVALID_PARAMS, f"{NAMED} is no session id")
+        raise RpcError(jsonrpc.INVALID_PARAMS, f"{NAMED} is no session id")
     return commands.NewSession(_absolute(params.cwd), None if name is None else SessionId(name))
 
 
@@ -126,15 +115,15 @@ def _list(params: _List) -> Command:
 def _set_option(params: _SetOption) -> Command:
     names = {name for name in (params.config_id, params.id) if name is not UNSET}
     if len(names) != 1:
-        raise RpcError(INVALID_PARAMS, _WANTED["configId"])
+        raise RpcError(jsonrpc.INVALID_PARAMS, _WANTED["configId"])
     (name,) = names
     if name != MODE_OPTION:
         data: Message = {"configId": name[:100], "available": [MODE_OPTION]}
-        raise RpcError(INVALID_PARAMS, "there is no such option", data)
+        raise RpcError(jsonrpc.INVALID_PARAMS, "there is no such option", data)
     if not isinstance(params.value, str):
-        raise RpcError(INVALID_PARAMS, "value must be a string")
+        raise RpcError(jsonrpc.INVALID_PARAMS, "value must be a string")
     if params.type == "boolean":
-        raise RpcError(INVALID_PARAMS, "type contradicts the value, which is a string")
+        raise RpcError(jsonrpc.INVALID_PARAMS, "type contradicts the value, which is a string")
     return commands.SetMode(params.session, params.value, params.seen, as_option=True)
 
 
@@ -180,20 +169,20 @@ def read_command(message: Request | Notification, *, initialized: bool) -> Comma
     if isinstance(message, Notification):
         return _notified(message) if initialized else commands.Ignore()
     if initialized and message.method == "initialize":
-        raise RpcError(INVALID_REQUEST, "this connection is initialized already")
+        raise RpcError(jsonrpc.INVALID_REQUEST, "this connection is initialized already")
     if not initialized and message.method != "initialize":
-        raise RpcError(INVALID_REQUEST, "the first request must be initialize")
+        raise RpcError(jsonrpc.INVALID_REQUEST, "the first request must be initialize")
     method = _METHODS.get(message.method)
     if method is None:
         data = {"method": message.method[:100]}
-        raise RpcError(METHOD_NOT_FOUND, "there is no such method here", data)
+        raise RpcError(jsonrpc.METHOD_NOT_FOUND, "there is no such method here", data)
     try:
         return method(message.params)
     except msgspec.ValidationError as error:
         found = _FIELD.search(str(error))
         name = found[1] or found[2] if found else "params"
         text = _WANTED.get(name, f"{name} must be a string")
-        raise RpcError(INVALID_PARAMS, text) from error
+        raise RpcError(jsonrpc.INVALID_PARAMS, text) from error
 
 
 def _notified(message: Notification) -> Command:
@@ -221,7 +210,7 @@ def _text(value: object, name: str) -> str | None:
 
 def _absolute(cwd: str) -> str:
     if not 0 < len(cwd) <= MAX_CWD:
-        raise RpcError(INVALID_PARAMS, f"cwd must have 1 to {MAX_CWD} characters")
+        raise RpcError(jsonrpc.INVALID_PARAMS, f"cwd must have 1 to {MAX_CWD} characters")
     if not _ABSOLUTE.match(cwd):
-        raise RpcError(INVALID_PARAMS, "cwd must be an absolute path")
+        raise RpcError(jsonrpc.INVALID_PARAMS, "cwd must be an absolute path")
     return cwd

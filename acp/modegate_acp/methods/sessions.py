@@ -66,7 +66,6 @@ async def follow(connection: Connection, session: SessionId) -> None:
 
 
 async def close_session(connection: Connection, session: SessionId) -> Message:
-    """Follow a session no more."""
     if session not in connection.followed:
         _ = await _known_state(connection, session)
     connection.running.stop(session, "session/close")

@@ -18,7 +18,6 @@ from modegate.core.policy.gating import Held, Holder
 from modegate.core.policy.model import Level
 from modegate_acp.connection.connection import Connection
 from modegate_acp.following.catch_up import Snapshot
-from modegate_acp.following.permissions import Abstained
 from modegate_acp.following.session_feed import read_snapshot, snapshot_of
 from modegate_acp.messages.commands import SetMode, mode_named
 from modegate_acp.messages.jsonrpc import CANCELLED, Message, Request, RpcError
@@ -101,7 +100,7 @@ async def _confirmed(connection: Connection, change: ModeChange, state: State) -
             chosen = await connection.questions.requests.ask(change.session, call, options)
     except TimeoutError:
         return await _unset(connection, change, "nobody confirmed it in time")
-    if isinstance(chosen, Abstained):
+    if isinstance(chosen, questions.Abstained):
         return await _unset(connection, change, chosen.why)
     if chosen.option != questions.CONFIRM:
         return await _unset(connection, change, "it was not confirmed")

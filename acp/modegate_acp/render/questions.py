@@ -1,15 +1,22 @@
-"""How a question to a person looks to a client. Pure.
+"""How a question to a person looks to a client, and what the client's answer means. Pure.
 
 A permission request carries the fields of v1 and of v2: clients drop silently what does not fit their schema.
+Of answers, only an option that was offered to that connection counts. Whatever else comes is never a yes: not
+an error, not an option of another question, not a malformed answer.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import dataclass
+
 from modegate.core.ids import SessionId
-from modegate.core.log.approval_events import Option
+from modegate.core.levels import to_answer
+from modegate.core.log.approval_events import ApprovalAsked, Option
 from modegate.core.log.approvals import Approval, Status
+from modegate.core.policy.model import Level
 from modegate.server.printable import printable
-from modegate_acp.messages.jsonrpc import Id, Message, notification, request
+from modegate_acp.messages.jsonrpc import Id, Message, Reply, notification, request
 from modegate_acp.render.sessions import update
 
 SHORT = 500
@@ -91,7 +98,6 @@ def permission(rpc: Id, name: SessionId, call: Message, offered: list[Message]) 
 
 
 def cancel_request(rpc: Id) -> Message:
-    """Return the notification that a request of ours needs no answer any more."""
     return notification("$/cancel_request", {"requestId": rpc})
 
 
@@ -109,7 +115,6 @@ def tool_call_update(name: SessionId, call: str, *, well: bool, how: str) -> Mes
 
 
 def how_it_ended(approval: Approval | None) -> str:
-    """Say how a question ended, for people."""
     if approval is None:
         return "This question is over."
     if approval.status is Status.ANSWERED:
@@ -146,3 +151,44 @@ def confirmation(
         {"optionId": "reject", "name": f"Stay in {was}", "kind": "reject_once"},
     ]
     return shown, offered
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The person chose this option."""
+
+    option: str
+
+
+@dataclass(frozen=True, slots=True)
+class Abstained:
+    """The person, or their client, did not decide."""
+
+    cancelled: bool
+    """Said so in the protocol's own words, so that it is a no if nobody else is left to decide."""
+    why: str = "cancelled"
+
+
+def outcome(reply: Reply, offered: Collection[str]) -> Chosen | Abstained:
+    if reply.error is not None:
+        return Abstained(cancelled=False, why="the client answered with an error")
+    told = reply.result.get("outcome") if isinstance(reply.result, dict) else None
+    kind = told.get("outcome") if isinstance(told, dict) else None
+    if not isinstance(told, dict) or kind not in ("selected", "cancelled"):
+        return Abstained(cancelled=False, why="the answer is malformed")
+    if kind == "cancelled":
+        return Abstained(cancelled=True)
+    option = told.get("optionId")
+    if not isinstance(option, str) or option not in offered:
+        return Abstained(cancelled=False, why="the option was not offered")
+    return Chosen(option)
+
+
+def may_choose(asked: ApprovalAsked, level: Level, *, one_way: bool = False) -> tuple[Option, ...]:
+    """Return the options that a connection of this level may choose; a rejection last.
+
+    With `one_way`, only the first that approves: the client shows its person no difference between them.
+    """
+    may = [one for one in asked.options if level.covers(to_answer(one.kind))]
+    ways = [one for one in may if one.kind != "reject"]
+    return (*(ways[:1] if one_way else ways), *(one for one in may if one.kind == "reject"))

@@ -137,7 +137,6 @@ def commands(name: SessionId) -> Message:
 
 
 def agent_message(name: SessionId, text: str) -> Message:
-    """Return a piece of text from us."""
     content = {"type": "text", "text": text}
     return update(name, {"sessionUpdate": "agent_message_chunk", "content": content})
 

@@ -168,8 +168,6 @@ class Stdio:
 
 
 class _WebSocket:
-    """A connection by the websockets library."""
-
     def __init__(self, socket: ClientConnection) -> None:
         self._socket = socket
 

@@ -23,15 +23,11 @@ ATTACHING = frozenset({"session/new", "session/load", "session/resume"})
 
 @dataclass(frozen=True, slots=True)
 class ToEditor:
-    """Write this message to the editor."""
-
     message: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class ToProxy:
-    """Send this message to the proxy."""
-
     message: bytes
 
 
@@ -47,8 +43,6 @@ Out = ToEditor | ToProxy | Tell
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A request of the editor that the proxy has not answered."""
-
     id: Any
     method: str
     params: Any
@@ -58,7 +52,6 @@ class Relay:
     """One editor's side of the talk, over as many connections as it takes."""
 
     def __init__(self) -> None:
-        """Begin without a connection."""
         self._connected = False
         self._why = "not connected yet"
         self._waiting: dict[bytes, _Asked] = {}
@@ -76,7 +69,6 @@ class Relay:
 
     @property
     def busy(self) -> bool:
-        """Whether the editor waits for an answer."""
         return bool(self._waiting)
 
     def connected(self) -> list[Out]:
@@ -206,7 +198,6 @@ class Lines:
     """Cuts what an editor writes into lines, within a limit."""
 
     def __init__(self, limit: int) -> None:
-        """Take the longest line, in bytes, that is kept."""
         self._limit = limit
         self._parts: list[bytes] = []
         self._size = 0

@@ -46,11 +46,9 @@ class Streamable:
     """The handlers of `/acp` without a WebSocket."""
 
     def __init__(self, connections: Connections) -> None:
-        """Take where connections are kept."""
         self._connections = connections
 
     async def serve(self, caller: Caller, asgi: Asgi) -> None:
-        """Answer one request."""
         scope, receive, _ = asgi
         request = HttpRequest(scope, receive)
         try:
@@ -163,7 +161,6 @@ async def _until_gone(receive: Receive) -> None:
 
 
 async def _message(request: HttpRequest) -> Incoming:
-    """Read the one message of a POST."""
     kind = request.headers.get("content-type", "").partition(";")[0]
     if kind.strip().lower() != "application/json":
         raise _refused(415, "unsupported_media_type", "Content-Type must be application/json")

@@ -17,7 +17,6 @@ CLOSE_S = 1.0
 
 
 async def serve(connections: Connections, caller: Caller, asgi: Asgi) -> None:
-    """Serve one socket to its end."""
     scope, receive, send = asgi
     connection = connections.connect(caller, split=False)
     if isinstance(connection, Response):

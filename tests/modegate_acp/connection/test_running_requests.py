@@ -11,8 +11,7 @@ import pytest
 from modegate.core.errors import LogUnavailable
 from modegate.core.ids import SessionId
 from modegate_acp.connection.running_requests import MAX_RUNNING, SESSION_CANCEL, RunningRequests
-from modegate_acp.messages.errors import as_rpc
-from modegate_acp.messages.jsonrpc import Message, Request, RpcError
+from modegate_acp.messages.jsonrpc import Message, Request, RpcError, as_rpc
 
 S = SessionId("s")
 PROMPT = Request(1, "session/prompt")

@@ -15,8 +15,7 @@ from modegate.core.errors import (
     SessionUnreadable,
     UnknownMode,
 )
-from modegate_acp.messages.errors import as_rpc
-from modegate_acp.messages.jsonrpc import RpcError
+from modegate_acp.messages.jsonrpc import RpcError, as_rpc
 
 ERRORS: dict[str, tuple[Exception, int, Any]] = {
     "our own": (RpcError(-32002, "no", {"sessionId": "s"}), -32002, {"sessionId": "s"}),

@@ -9,8 +9,8 @@ import pytest
 from modegate.core.ids import CallId, Lane, ModeId, StepId, ToolName
 from modegate.core.log.approval_events import ApprovalAsked, Option
 from modegate.core.policy.model import Level
-from modegate_acp.following.permissions import Abstained, Chosen, offered, outcome
 from modegate_acp.messages.jsonrpc import Reply
+from modegate_acp.render.questions import Abstained, Chosen, may_choose, outcome
 
 OFFERED = ("approve", "reject")
 
@@ -67,4 +67,4 @@ ASKED = ApprovalAsked(
     [(Level.FULL, ["a", "b", "reject"]), (Level.TIGHTEN, ["reject"]), (Level.OBSERVE, [])],
 )
 def test_a_rejection_is_always_last(level: Level, names: list[str]) -> None:
-    assert [one.id for one in offered(ASKED, level)] == names
+    assert [one.id for one in may_choose(ASKED, level)] == names

@@ -9,7 +9,7 @@ from modegate.core.log.events import SessionOpen
 from modegate.core.log.fold import State
 from modegate.core.policy.gating import ALONE
 from modegate.core.policy.model import Mode, Policy
-from modegate_acp.methods.slash_commands import (
+from modegate_acp.methods.prompt import (
     SlashCommand,
     mode_text,
     read_slash_command,
