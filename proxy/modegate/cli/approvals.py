@@ -47,7 +47,6 @@ def approvals(client: ControlClient, approval: str | None, as_json: bool) -> Non
 
 
 def _table(found: list[dict[str, Any]]) -> str:
-
     cells = [
         [one["id"], one["session"], one["status"], when(one["askedAt"]), first_words(one)]
         for one in found

@@ -60,7 +60,6 @@ def _summary(path: Path, policy: Policy) -> dict[str, object]:
 
 
 def _text(path: Path, policy: Policy) -> str:
-
     lines = [f"{path}: good, policy {policy.hash}, {_count(len(policy.modes), 'mode')}"]
     lines += [
         printable(f"  {mode.id}: {_count(len(mode.rules), 'tool rule')}")

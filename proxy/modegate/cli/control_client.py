@@ -99,23 +99,18 @@ class ControlClient:
             )
 
     def __enter__(self) -> ControlClient:
-        """Return this client."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close its connections."""
         self._http.close()
 
     def get(self, path: str, **params: str | int) -> Any:
-        """Return an answer's JSON."""
         return self._call("GET", path, params=params)
 
     def put(self, path: str, body: object) -> Any:
-        """Send JSON and return the answer's."""
         return self._call("PUT", path, json=body)
 
     def post(self, path: str, body: object) -> Any:
-        """Send JSON and return the answer's."""
         return self._call("POST", path, json=body)
 
     def _call(self, method: str, path: str, **content: Any) -> Any:

@@ -28,8 +28,6 @@ class Show:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Ask for a line."""
-
     prompt: str
 
 
@@ -50,8 +48,6 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """Send the person's answer."""
-
     question: Question
     option: str
     comment: str = ""
@@ -67,7 +63,6 @@ class QuestionQueue:
     """The questions that wait, and the one in front of the person."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self._waiting: dict[str, Question] = {}
         self._current: Question | None = None
         self._rejecting = False
@@ -107,7 +102,6 @@ class QuestionQueue:
         return [*self._over(how_it_ended(question), now), *self._next()]
 
     def line(self, text: str, now: float) -> list[Action]:
-        """Take what the person typed."""
         question, text = self._current, text.strip()
         if question is None:
             return []
@@ -190,7 +184,6 @@ def _rejection(question: Question) -> Mapping[str, Any]:
 
 
 def how_it_ended(question: Question) -> str:
-    """Say how a question ended."""
     if "option" in question:
         return f"answered with {question['option']!r} by {question.get('by', 'somebody')}"
     return f"{question['status']}: {question.get('why', '')}".rstrip(": ")

@@ -194,7 +194,6 @@ def _all_events(client: ControlClient, path: str) -> Iterator[dict[str, Any]]:
 
 
 def _path(session: str) -> str:
-
     try:
         return f"/sessions/{parse_session_id(session)}"
     except BadSession as error:

@@ -166,7 +166,6 @@ class _Terminal:
 
 
 def _print(question: Mapping[str, Any]) -> None:
-
     click.echo("")
     click.secho(question_head(question), bold=True)
     click.echo(beginning(question))
@@ -187,5 +186,4 @@ def _ask(prompt: str) -> None:
 
 
 def _say(text: str) -> None:
-
     click.echo(printable(text), err=True)

@@ -33,7 +33,6 @@ class Agent:
     """Knows nothing of modes: it is given a base URL, as any agent is."""
 
     def __init__(self, client: AsyncOpenAI, folder: Path, tell: Callable[[str, str], None]) -> None:
-        """Work in a folder, and tell what happens as (who, what)."""
         self._client = client
         self._folder = folder
         self._tell = tell

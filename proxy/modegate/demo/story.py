@@ -45,7 +45,6 @@ class DemoFailed(Exception):
 
 
 def tell(who: str, what: str) -> None:
-    """Print one line of the story."""
     label = click.style(f"{who:>9}", fg=COLORS.get(who), bold=True)
     first, *rest = what.rstrip("\n").split("\n")
     click.echo(f"{label}  {first}")
@@ -67,8 +66,6 @@ async def confirmed(question: str) -> bool:
 
 
 class Story:
-    """One run of the demo."""
-
     def __init__(
         self, url: str, token: str, folder: Path, upstream: ScriptedUpstream, *, yes: bool
     ) -> None:
@@ -241,7 +238,6 @@ class _Inner(Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take none."""
         yield
 
 
