@@ -15,11 +15,11 @@ from typing import Any
 from modegate.core.dialects.chat.dialect import CHAT
 from modegate.core.errors import ModegateError, UpstreamFailed
 from modegate.core.ids import DEFAULT_MODE, ModeId, Seq, SessionId, StepId
-from modegate.core.log.answering import answer as person_answers
 from modegate.core.log.approval_events import ApprovalAsked, ApprovalDetached, ApprovalJoined
 from modegate.core.log.approvals import Approval
 from modegate.core.log.events import Event, ModeSet
 from modegate.core.log.fold import State, fold
+from modegate.core.log.open_questions import answer as person_answers
 from modegate.core.log.open_questions import joinable, kept, replaced
 from modegate.core.log.records import Record
 from modegate.core.policy.conditions import When

@@ -72,7 +72,6 @@ class Credential:
     scheme: bytes = b"Bearer "
 
     def line(self, key: bytes) -> tuple[bytes, bytes]:
-        """Return the line of a key."""
         return self.header, self.scheme + key
 
 
@@ -126,12 +125,10 @@ class Endpoint:
 
     @property
     def gated(self) -> bool:
-        """Whether the gate reads requests of this kind."""
         return self.kind is Kind.GATED
 
     @property
     def counts(self) -> bool:
-        """Whether nothing comes of it but a number."""
         return self.operation is not None and self.operation.counts
 
     @property
@@ -146,7 +143,6 @@ class Endpoint:
 
     @property
     def dialect(self) -> DialectName:
-        """The dialect of its bodies and errors."""
         return self.api.name
 
 
@@ -169,7 +165,6 @@ class Apis:
     """The APIs that are known; where nothing says which one is meant, it is the first."""
 
     def __init__(self, apis: Sequence[Api]) -> None:
-        """Take at least one."""
         self.all = tuple(apis)
         self.first = self.all[0]
 

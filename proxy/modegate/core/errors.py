@@ -6,24 +6,24 @@
     │   ├── BadSession                 bad_session        session id malformed, conflicting or rejected
     │   ├── ControlTokenSent           control_token_sent a control token came as an agent's credential
     │   ├── EndpointNotGated           endpoint_not_gated the gate cannot read this endpoint
-    │   ├── HostNotAllowed             host_not_allowed   sent under another name, or by another site
+    │   ├── HostNotAllowed             host_not_allowed   for a credential of ours, by another name or site
     │   ├── ModeGone                   mode_gone          the session's mode is no longer in the policy
     │   └── SessionUnreadable          session_unreadable its log holds what this version cannot read
-    ├── TooLarge                  413  too_large
-    ├── UnknownMode               422  unknown_mode
-    ├── UnknownTenant             422  unknown_tenant
-    ├── Conflict                  409  conflict
-    │   └── NotOpen                    not_open           an answer to a question that is settled
-    ├── BadOption                 422  bad_option
+    ├── TooLarge                  413  too_large          a body, a frame or a header over its limit
+    ├── UnknownMode               422  unknown_mode       the policy does not have it
+    ├── UnknownTenant             422  unknown_tenant     no agent can be of it
+    ├── Conflict                  409  conflict           somebody else appended first
+    │   └── NotOpen                    not_open           a question settled, expired or not known
+    ├── BadOption                 422  bad_option         an answer that was not offered
     ├── LevelNeeded               403  level_needed       the token may not do this
-    ├── UpgradeRequired           426  upgrade_required
-    ├── Drained                   503  drained            the process ends
-    ├── LogUnavailable            503  log_unavailable
+    ├── UpgradeRequired           426  upgrade_required   a WebSocket could not be gated
+    ├── Drained                   503  drained            the process ends before the answer
+    ├── LogUnavailable            503  log_unavailable    it cannot be read or written: no mode is known
     │   └── AnotherLog                 another_log        not the log that it was, or a part is lost
     ├── Overloaded                503  overloaded         all steps together hold what they may
     ├── Tightened                 503  tightened          a person set a mode while the answer was under way
     └── UpstreamFailed            502  upstream_failed    no answer, or one that broke off
-        ├── UpstreamTimeout       504  upstream_timeout
+        ├── UpstreamTimeout       504  upstream_timeout   it took longer than its limit
         └── AnswerUnreadable      502  answer_unreadable  an answer that the gate cannot read
 
 Refusals are 400 on purpose: it is the only status whose message all measured agents show and hardly
@@ -51,57 +51,39 @@ class ModegateError(Exception):
 
 
 class Refusal(ModegateError):
-    """The gate says no."""
-
     status = 400
     code = "refused"
 
 
 class BadRequest(Refusal):
-    """The gate cannot read the request, and in a mode nothing unreadable passes."""
-
     code = "bad_request"
 
 
 class BadSession(Refusal):
-    """A session id that is malformed, or two that disagree, or none where one is required."""
-
     code = "bad_session"
 
 
 class ControlTokenSent(Refusal):
-    """A control token came as the credential of a model request, and must not get to the upstream."""
-
     code = "control_token_sent"
 
 
 class EndpointNotGated(Refusal):
-    """In a mode, a path that the gate cannot read."""
-
     code = "endpoint_not_gated"
 
 
 class HostNotAllowed(Refusal):
-    """A request that would go out with a credential of ours came under another name, or from another site."""
-
     code = "host_not_allowed"
 
 
 class ModeGone(Refusal):
-    """The session is in a mode that the policy no longer has."""
-
     code = "mode_gone"
 
 
 class SessionUnreadable(Refusal):
-    """The session's log holds an event that this version does not understand."""
-
     code = "session_unreadable"
 
 
 class TooLarge(ModegateError):
-    """A body, a frame or a header over its limit."""
-
     status = 413
     code = "too_large"
 
@@ -113,34 +95,25 @@ class UnknownMode(ModegateError):
     code = "unknown_mode"
 
     def __init__(self, mode: str, available: tuple[str, ...]) -> None:
-        """Name the mode and what there is instead."""
         super().__init__(f"unknown mode {mode!r}; available: {', '.join(available)}")
         self.available = available
 
 
 class UnknownTenant(ModegateError):
-    """A tenant of which no agent can be, so that what is said of it would hold nobody."""
-
     status = 422
     code = "unknown_tenant"
 
 
 class Conflict(ModegateError):
-    """Somebody else appended first."""
-
     status = 409
     code = "conflict"
 
 
 class NotOpen(Conflict):
-    """A question that is settled, expired or not known: the answer changes nothing."""
-
     code = "not_open"
 
 
 class BadOption(ModegateError):
-    """An answer to a question with an option that was not offered."""
-
     status = 422
     code = "bad_option"
 
@@ -152,7 +125,6 @@ class LevelNeeded(ModegateError):
     code = "level_needed"
 
     def __init__(self, what: str, needed: str, token: str, level: str) -> None:
-        """Say what cannot be done, what it needs, and what there is."""
         super().__init__(
             # As plain text: levels are members of an enumeration.
             f"{what} needs a token of level '{needed}'; the token {token!r} has level '{level}'"
@@ -161,31 +133,23 @@ class LevelNeeded(ModegateError):
 
 
 class UpgradeRequired(ModegateError):
-    """A WebSocket could not be gated."""
-
     status = 426
     code = "upgrade_required"
 
 
 class Drained(ModegateError):
-    """The process ends, and the answer took longer than it could wait."""
-
     status = 503
     code = "drained"
     retry_after = 2
 
 
 class LogUnavailable(ModegateError):
-    """The event log cannot be read or written, so that no mode is known."""
-
     status = 503
     code = "log_unavailable"
     retry_after = 2
 
 
 class Overloaded(ModegateError):
-    """There is no room for another body now; what is under way will make some."""
-
     status = 503
     code = "overloaded"
     retry_after = 5
@@ -202,28 +166,20 @@ class Tightened(ModegateError):
 
 
 class AnotherLog(LogUnavailable):
-    """The event log is empty, or another one, or has lost a part: what people set is not known."""
-
     code = "another_log"
 
 
 class UpstreamFailed(ModegateError):
-    """The upstream gave no answer, or its answer broke off."""
-
     status = 502
     code = "upstream_failed"
 
 
 class UpstreamTimeout(UpstreamFailed):
-    """The upstream took longer than its limit."""
-
     status = 504
     code = "upstream_timeout"
 
 
 class AnswerUnreadable(UpstreamFailed):
-    """The upstream's answer cannot be read by the gate."""
-
     code = "answer_unreadable"
 
 
@@ -235,10 +191,7 @@ def bare(error: ModegateError) -> ModegateError:
 
 def error_head(error: ModegateError, body: bytes) -> list[tuple[bytes, bytes]]:
     """Return the header lines of an answer that is only this error; `Retry-After` where a retry can help."""
-    head = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-    ]
+    head = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     if error.retry_after is not None:
         head.append((b"retry-after", str(error.retry_after).encode()))
     return head

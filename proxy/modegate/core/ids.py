@@ -44,7 +44,6 @@ class SessionKey:
 
     @classmethod
     def parse(cls, text: str) -> SessionKey:
-        """Read back what `str()` of a key gave."""
         tenant, _, session = text.partition("/")
         return cls(Tenant(unquote(tenant)), SessionId(unquote(session)))
 

@@ -19,14 +19,7 @@ from modegate.core.endpoints import Endpoint, Kind
 from modegate.core.errors import BadSession, DialectName
 from modegate.core.identify.body import BodyFields, plain
 from modegate.core.identify.sources import GIVEN, PREVIOUS, id_in, of_parent, of_session
-from modegate.core.ids import (
-    Lane,
-    SessionId,
-    SessionKey,
-    Tenant,
-    fits_session_id,
-    parse_session_id,
-)
+from modegate.core.ids import Lane, SessionId, SessionKey, Tenant, fits_session_id, parse_session_id
 from modegate.core.policy.model import Sessions, Source
 from modegate.core.wire.headers import Headers, get_one
 

@@ -16,8 +16,8 @@ from starlette.routing import Route
 from modegate.core.errors import BadRequest, ModegateError, NotOpen
 from modegate.core.ids import SessionKey, Tenant
 from modegate.core.levels import to_answer
-from modegate.core.log.answering import MAX_COMMENT
 from modegate.core.log.approvals import Approval
+from modegate.core.log.open_questions import MAX_COMMENT
 from modegate.core.policy.model import Level
 from modegate.server.access import problem
 from modegate.server.control.follow import QuestionFollower

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from modegate.core.errors import NotOpen, SessionUnreadable
 from modegate.core.ids import ModeId, SessionKey, Tenant
-from modegate.core.log import answering
 from modegate.core.log import approvals as core
+from modegate.core.log import open_questions
 from modegate.core.log.approvals import Approval
 from modegate.core.log.events import Event
 from modegate.core.log.fold import State
@@ -115,7 +115,7 @@ class Questions:
 
         def decide(state: State) -> Sequence[Event]:
             now = self._clock.now_ms()
-            return answering.answer(
+            return open_questions.answer(
                 state.approvals, approval_id, option, comment=comment, now_ms=now, modes=modes
             )
 
@@ -137,7 +137,7 @@ class Questions:
         """
 
         def decide(state: State) -> Sequence[Event]:
-            return answering.delivered(state.approvals, approval_id, via, client)
+            return open_questions.delivered(state.approvals, approval_id, via, client)
 
         decided = await self._folds.decide(key, "gate", decide)
         return decided.after.approvals[approval_id]
@@ -157,7 +157,7 @@ class Questions:
         """
 
         def decide(state: State) -> Sequence[Event]:
-            return answering.left(state.approvals, approval_id, client, reject=reject)
+            return open_questions.left(state.approvals, approval_id, client, reject=reject)
 
         await self._folds.decide(key, by, decide)
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from modegate.core.errors import BadOption, ModegateError, NotOpen, UnknownMode
 from modegate.core.ids import DEFAULT_MODE, CallId, Lane, ModeId, Seq, StepId, ToolName
-from modegate.core.log.answering import MAX_COMMENT, answer, delivered, left
 from modegate.core.log.approval_events import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -36,7 +35,15 @@ from modegate.core.log.approvals import (
 )
 from modegate.core.log.events import Event, ModeSet
 from modegate.core.log.fold import State, dump_state, fold, fold_all, load_state
-from modegate.core.log.open_questions import joinable, moved_on, replaced
+from modegate.core.log.open_questions import (
+    MAX_COMMENT,
+    answer,
+    delivered,
+    joinable,
+    left,
+    moved_on,
+    replaced,
+)
 from modegate.core.log.records import Record
 from modegate.core.policy.model import EXPIRES_MS, NOBODY_S, WAIT_STREAMED_S, WAIT_WHOLE_S, Waits
 from modegate.core.policy.waiting import abandoned, due, next_due

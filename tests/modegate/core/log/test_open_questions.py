@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from modegate.core.ids import DEFAULT_MODE, CallId, Lane, StepId, ToolName
-from modegate.core.log.answering import delivered, left
 from modegate.core.log.approval_events import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -24,9 +23,11 @@ from modegate.core.log.approvals import Approval, Status, opened, step
 from modegate.core.log.events import Event
 from modegate.core.log.open_questions import (
     away,
+    delivered,
     dropped,
     joinable,
     kept,
+    left,
     next_over,
     over,
     returned,

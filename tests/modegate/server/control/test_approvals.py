@@ -13,9 +13,9 @@ import pytest
 
 from modegate.core.errors import LogUnavailable
 from modegate.core.ids import LOCAL, ModeId, SessionId, SessionKey, Tenant
-from modegate.core.log.answering import MAX_COMMENT
 from modegate.core.log.approval_events import ApprovalAsked, ApprovalDetached, Option
 from modegate.core.log.approvals import KEPT_SETTLED
+from modegate.core.log.open_questions import MAX_COMMENT
 from modegate.server.clock import SystemClock
 from modegate.server.log.folds import Folds
 from modegate.server.proxy.approvals import Approvals
