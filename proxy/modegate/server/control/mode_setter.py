@@ -48,14 +48,8 @@ class ModeSetter:
     async def set_mode(self, key: SessionKey, wanted: ModeId, *, by: str, allow: Allow) -> Change:
         """Set a mode, also of a session that has sent nothing yet.
 
-        `allow` is called with the state that the event follows, and again if others append first: what was
-        a tightening may have become a loosening.
-
-        Args:
-            key: the session.
-            wanted: a mode of the policy, or `default`.
-            by: `person:` and the way they came.
-            allow: raises what the caller is to get if the change must not be made.
+        `by` is `person:` and the way they came. `allow` is called with the state that the event follows, and
+        again if others append first: what was a tightening may have become a loosening.
 
         Raises:
             UnknownMode: the policy has no such mode.

@@ -116,17 +116,13 @@ class EmbeddedLog:
     def _changes(self, position: str | None) -> Changes:
         with self._file.reading() as db:
             if position is not None:
-                rows = db.execute(
-                    "select id, key, seq from feed where id >= ? order by id limit ?",
-                    (int(position), FEED_PAGE),
-                ).fetchall()
+                sql = "select id, key, seq from feed where id >= ? order by id limit ?"
+                rows = db.execute(sql, (int(position), FEED_PAGE)).fetchall()
                 # The row of the position itself is the proof that nothing behind it was trimmed.
                 if rows and rows[0][0] == int(position) and len(rows) < FEED_PAGE:
-                    found = tuple(
-                        Change(SessionKey.parse(key), Seq(seq)) for _, key, seq in rows[1:]
-                    )
                     self._file.trusted.reached(rows[-1][0])
-                    return Changes(str(rows[-1][0]), found)
+                    found = (Change(SessionKey.parse(key), Seq(seq)) for _, key, seq in rows[1:])
+                    return Changes(str(rows[-1][0]), tuple(found))
             end = value_of(db, "select max(id) from feed")
         return Changes(str(end), (), gap=position is not None)
 

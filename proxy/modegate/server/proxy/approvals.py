@@ -72,10 +72,7 @@ class Approvals(Questions):
         look: float = LOOK_S,
         watchers: Watchers | None = None,
     ) -> None:
-        """Read through the folds, append to the log; `waits` gives how long, `look` (seconds) is for tests.
-
-        `watchers` wakes those who wait; without it they look for themselves.
-        """
+        """`look` (seconds) is for tests. Without `watchers`, those who wait look for themselves."""
         super().__init__(folds, log, clock)
         self._watchers = watchers or Watchers(log)
         self._waits = waits
@@ -220,6 +217,10 @@ class Approvals(Questions):
 
         If this process is gone by then, nobody closes it, but it cannot be answered any more either.
         """
+
+        def not_back(state: State) -> Sequence[Event]:
+            return open_questions.over(state.approvals, self._clock.now_ms())
+
         while True:
             self._went.clear()
             due = min(self._away.values(), default=None)
@@ -231,13 +232,10 @@ class Approvals(Questions):
             for key in [key for key, until in self._away.items() if until <= now]:
                 del self._away[key]
                 with suppress(ModegateError):
-                    decided = await self._folds.decide(key, "gate", self._not_back)
+                    decided = await self._folds.decide(key, "gate", not_back)
                     later = open_questions.next_over(decided.before.approvals, now)
                     if later is not None:
                         self._away[key] = later
-
-    def _not_back(self, state: State) -> Sequence[Event]:
-        return open_questions.over(state.approvals, self._clock.now_ms())
 
     async def moved_on(self, key: SessionKey, ids: Collection[str]) -> None:
         """Close those of some questions that nobody waits for: the agent's user has said something else."""

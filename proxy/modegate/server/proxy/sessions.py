@@ -15,7 +15,7 @@ from modegate.core.levels import follows
 from modegate.core.log.events import Event, ModeSet, SessionOpen
 from modegate.core.log.fold import State
 from modegate.core.policy.gating import ALONE, Gating, Held, gating, held
-from modegate.core.policy.in_force import MAX_CHAIN, ModesInForce, modes_in_force, tightest
+from modegate.core.policy.in_force import DAY_MS, MAX_CHAIN, ModesInForce, modes_in_force, tightest
 from modegate.core.policy.model import Policy
 from modegate.core.step.stored_answers import known
 from modegate.server.clock import Clock
@@ -24,7 +24,6 @@ from modegate.server.log.folds import Folds
 from modegate.server.log.protocol import EventLog, Listed, Seen
 from modegate.server.proxy.siblings import Siblings
 
-DAY_MS = 24 * 60 * 60 * 1000
 MAX_SEEN = 10_000
 """Sessions remembered that the index knows; others are looked up in it."""
 
@@ -74,7 +73,7 @@ class Sessions:
             )  # fmt: skip
         state = await self._opened(found, policy, path)
         self._batch_writer.touch(Seen(found.key, found.agent, found.how, self._clock.now_ms()))
-        return await self._stand(found.key, state, policy)
+        return modes_in_force(policy, await chain_of(self._folds, found.key, state))
 
     async def _opened(self, found: Identified, policy: Policy, path: str) -> State:
         """Return the state of a session that has begun: by its log, or because it begins in default.
@@ -96,7 +95,9 @@ class Sessions:
         # read after it, or the session was only seen, which is to begin in default.
         state = (await self._folds.decide(found.key, _author, opening)).after
         if seen and not state.begun:
-            self._note(found.key)
+            self._seen[found.key] = None
+            if len(self._seen) > MAX_SEEN:
+                self._seen.popitem(last=False)
         return state
 
     def _must_look(self, found: Identified, state: State, policy: Policy) -> bool:
@@ -108,9 +109,7 @@ class Sessions:
 
     async def stand(self, key: SessionKey, policy: Policy) -> ModesInForce:
         """Return what a session stands under now, its parents' modes included."""
-        return await self._stand(key, await self._folds.state(key), policy)
-
-    async def _stand(self, key: SessionKey, state: State, policy: Policy) -> ModesInForce:
+        state = await self._folds.state(key)
         return modes_in_force(policy, await chain_of(self._folds, key, state))
 
     @staticmethod
@@ -131,9 +130,8 @@ class Sessions:
         theirs = await self._siblings.start(found.key.tenant, found.agent, policy)
         start = tightest(policy, [initial, theirs])
         if start != initial:
-            logger.warning(
-                "derived session %s begins in %s, as others of its agent", found.key, start
-            )
+            words = "derived session %s begins in %s, as others of its agent"
+            logger.warning(words, found.key, start)
         return start
 
     def _began(self, key: SessionKey) -> bool:
@@ -146,11 +144,6 @@ class Sessions:
             return False
         self._seen.move_to_end(key)
         return True
-
-    def _note(self, key: SessionKey) -> None:
-        self._seen[key] = None
-        if len(self._seen) > MAX_SEEN:
-            self._seen.popitem(last=False)
 
 
 def _author(event: Event) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from modegate.core.errors import LogUnavailable
 from modegate.core.ids import SessionKey
@@ -21,20 +22,17 @@ from modegate.server.policies import Policies
 from modegate.server.proxy.sessions import Sessions
 
 
+@dataclass(slots=True, eq=False)
 class Mark:
     """What one step is told of."""
 
-    __slots__ = ("changed", "keys", "woken")
-
-    def __init__(self) -> None:
-        self.changed = False
-        """Whether the log of one of its sessions has changed since the step read it."""
-        self.keys: set[SessionKey] = set()
-        self.woken: asyncio.Event | None = None
-        """Set with `changed`, for a step that waits for it."""
+    changed: bool = False
+    """Whether the log of one of its sessions has changed since the step read it."""
+    keys: set[SessionKey] = field(default_factory=set)
+    woken: asyncio.Event | None = None
+    """Set with `changed`, for a step that waits for it."""
 
     def change(self) -> None:
-        """Note a change."""
         self.changed = True
         if self.woken is not None:
             self.woken.set()
@@ -87,23 +85,28 @@ class Watchers:
     ) -> Iterator[SessionWatch]:
         """Watch a session during a step. Begin before its log is read: nothing may fall between."""
         watch = SessionWatch(self, sessions, policies, key)
-        mark = watch.mark
-        self.add(mark, (key,))
-        try:
+        with self._marking(watch.mark, key):
             yield watch
-        finally:
-            self._forget(mark)
 
     @contextmanager
     def wake(self, key: SessionKey) -> Iterator[asyncio.Event]:
         """Yield an event that is set whenever a session's log may have changed; clear it before reading."""
-        mark = Mark()
-        mark.woken = asyncio.Event()
+        woken = asyncio.Event()
+        with self._marking(Mark(woken=woken), key):
+            yield woken
+
+    @contextmanager
+    def _marking(self, mark: Mark, key: SessionKey) -> Iterator[None]:
         self.add(mark, (key,))
         try:
-            yield mark.woken
+            yield
         finally:
-            self._forget(mark)
+            for one in mark.keys:
+                self._marks[one].discard(mark)
+                if not self._marks[one]:
+                    del self._marks[one]
+            if not self._marks:
+                self._some.clear()
 
     def wake_all(self) -> None:
         """Wake everybody who waits, though no log has changed: the process is about to end."""
@@ -111,15 +114,6 @@ class Watchers:
             for mark in marks:
                 if mark.woken is not None:
                     mark.woken.set()
-
-    def _forget(self, mark: Mark) -> None:
-        for one in mark.keys:
-            marks = self._marks[one]
-            marks.discard(mark)
-            if not marks:
-                del self._marks[one]
-        if not self._marks:
-            self._some.clear()
 
     def add(self, mark: Mark, keys: Iterable[SessionKey]) -> bool:
         """Watch further sessions for a mark; return whether one of them is new to it."""
