@@ -58,16 +58,12 @@ class Folds:
         self._clock = clock
         self._slots = Slots(max_sessions)
         self._moved = log.moved
-        self._feed = SharedFeed(log, self._take)
+        self.feed = SharedFeed(log, self._take)
         self.on_append: list[Callable[[SessionKey], None]] = []
         """Called with the session of each append of this process, before the append returns or raises."""
 
     def __len__(self) -> int:
         return len(self._slots)
-
-    @property
-    def feed_reads(self) -> int:
-        return self._feed.reads
 
     async def state(self, key: SessionKey) -> State:
         """Return a state that holds every event that was acknowledged before the call.
@@ -77,7 +73,7 @@ class Folds:
             SessionUnreadable: it has lost events of this session.
         """
         while True:
-            await self._feed.read()
+            await self.feed.read()
             gaps, slot = self.gaps, self._slots.use(key)
             async with slot.lock:
                 state = slot.current() or await self._load(key, slot)
@@ -88,7 +84,7 @@ class Folds:
         """Forget all, where logs ended too: an operator says that the store is right as it is."""
         self._forget()
         self._slots.forget_ends()
-        self._feed.restart()
+        self.feed.restart()
 
     async def append(
         self, key: SessionKey, entries: Sequence[Entry], *, expect: Seq | None = None

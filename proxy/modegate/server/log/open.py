@@ -29,13 +29,8 @@ def _redis(url: str, _clock: Clock, trusted: TrustedStore | None) -> EventLog:
     return RedisLog(url, trusted=trusted)
 
 
-STORES: dict[str, Open] = {
-    "sqlite:": _sqlite,
-    "redis://": _redis,
-    "rediss://": _redis,
-    "redis+sentinel://": _redis,
-    "rediss+sentinel://": _redis,
-}
+_REDIS = ("redis://", "rediss://", "redis+sentinel://", "rediss+sentinel://")
+STORES: dict[str, Open] = {"sqlite:": _sqlite, **dict.fromkeys(_REDIS, _redis)}
 """What opens a store, by how its URL begins."""
 
 

@@ -22,11 +22,6 @@ class Slot:
     """Where the last checkpoint stands."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    @property
-    def known_end(self) -> Seq:
-        """Where the log ends at least, by whatever was read or told."""
-        return max(self.end, self.state.seq if self.state else Seq(0))
-
     def current(self) -> State | None:
         """Return the state if it holds all that the feed has told of."""
         return self.state if self.state and self.state.seq >= self.end else None
@@ -64,7 +59,7 @@ class Slots:
 
     def drop(self, key: SessionKey) -> None:
         if slot := self._slots.pop(key, None):
-            self._remember(key, slot.known_end)
+            self._remember(key, max(slot.end, slot.state.seq if slot.state else Seq(0)))
 
     def drop_all(self) -> None:
         for key in list(self._slots):

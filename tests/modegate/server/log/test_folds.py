@@ -58,13 +58,13 @@ async def test_B024_two_processes_see_each_others_changes_at_once(store: Store) 
 async def test_fifty_concurrent_calls_share_two_reads_of_the_feed(store: Store) -> None:
     folds = folds_of(store)
     await folds.set_mode(S, PLAN, "person:cli")
-    feed, pages = folds.feed_reads, folds.log_reads
+    feed, pages = folds.feed.reads, folds.log_reads
     states = await asyncio.gather(*(folds.state(S) for _ in range(50)))
     assert {state.mode for state in states} == {PLAN}
     assert folds.log_reads == pages
     # The embedded store answers without waiting, so that no two calls are ever in flight at once.
     if isinstance(folds.log, RedisLog):
-        assert folds.feed_reads - feed <= 2
+        assert folds.feed.reads - feed <= 2
 
 
 async def test_fifty_concurrent_calls_fold_a_cold_session_once(store: Store) -> None:
@@ -358,12 +358,12 @@ async def test_a_call_does_not_share_a_read_that_began_before_it(held: HeldLog) 
         await held.append(S, [mode_set("plan")])
         late = [group.create_task(folds.state(S)) for _ in range(5)]
         await asyncio.wait(late, timeout=0.01)
-        before = folds.feed_reads
+        before = folds.feed.reads
         held.deliver.set()
     assert {task.result().mode for task in late} == {PLAN}
     assert early.done()
     # All the late ones shared one.
-    assert folds.feed_reads - before == 1
+    assert folds.feed.reads - before == 1
 
 
 async def test_a_call_does_not_share_a_fold_that_misses_what_was_acknowledged_since(
@@ -451,9 +451,9 @@ async def test_fifty_calls_share_one_failed_read_of_the_feed(
 ) -> None:
     await redis_folds.state(S)
     own_server.kill()
-    before = redis_folds.feed_reads
+    before = redis_folds.feed.reads
     await asyncio.gather(*(redis_folds.state(S) for _ in range(50)), return_exceptions=True)
-    assert redis_folds.feed_reads - before <= 2
+    assert redis_folds.feed.reads - before <= 2
 
 
 async def test_a_cancelled_call_takes_no_other_with_it(

@@ -876,11 +876,11 @@ async def test_h26_a_waiting_step_is_woken_and_looks_at_nothing_meanwhile(
             )
             await two.approvals.delivered(S, "a", "watch")
             assert (await folds.state(S)).approvals["a"].shown
-            reads = folds.feed_reads
+            reads = folds.feed.reads
             other = key_of("other")
             for number in range(20):
                 await two.log.append(other, [mode_set("plan" if number % 2 else "default")])
-            assert folds.feed_reads <= reads + 2
+            assert folds.feed.reads <= reads + 2
             await two.answer()
             assert (await waiting).approved
 
