@@ -28,8 +28,6 @@ IDLE_S = 60.0
 
 
 class Endpoint:
-    """All connections of this process."""
-
     def __init__(self, services: Services) -> None:
         self._services = services
         self._feed = SessionFeed(services, self._tick)
@@ -37,12 +35,9 @@ class Endpoint:
         self._idle_since: dict[str, float] = {}
         self._closing = False
         self._streamable = Streamable(self)
+        self.app: ASGIApp = self._serve
         self.jobs: Sequence[Job] = (Job("the ACP endpoint", self._feed.run, self._feed.stop),)
         services.policies.on_change.append(lambda _policy: self._feed.refresh_all())
-
-    @property
-    def app(self) -> ASGIApp:
-        return self._serve
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         caller = self._caller(scope)
@@ -108,7 +103,6 @@ class Endpoint:
                 self.drop(connection)
 
     def close(self) -> None:
-        """End every connection: this process shuts down."""
         self._closing = True
         for connection in list(self._connections.values()):
             connection.close(CloseCode.RESTARTING)

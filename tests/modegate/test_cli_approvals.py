@@ -24,7 +24,7 @@ from click.testing import CliRunner, Result
 
 from modegate.cli import main
 from modegate.cli.approvals import pick
-from modegate.cli.question_text import (
+from modegate.cli.formatting import (
     BAR,
     FIRST_LINES,
     beginning,

@@ -8,7 +8,7 @@ import pytest
 
 from modegate.core.ids import SessionId, SessionKey, Tenant
 from modegate.server.log.protocol import Seen
-from modegate_acp.methods import session_list
+from modegate_acp.methods import sessions
 from support.acp import AcpError, Client, Connect, Json, kinds, socket
 from support.running import Running
 from support.running import client as http_client
@@ -109,7 +109,7 @@ async def test_a_folder_narrows_the_list(proxy: Running, name: str) -> None:
 async def test_a_long_list_comes_in_pages(
     proxy: Running, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_list, "PAGE", 2)
+    monkeypatch.setattr(sessions, "PAGE", 2)
     async with socket(proxy, tenant=name) as client:
         for number in range(5):
             await see(proxy, name, f"s{number}", number)
@@ -126,7 +126,7 @@ async def test_a_long_list_comes_in_pages(
 async def test_pages_without_a_session_of_the_folder_are_passed_over(
     proxy: Running, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_list, "PAGE", 1)
+    monkeypatch.setattr(sessions, "PAGE", 1)
     async with socket(proxy, tenant=name) as client:
         one = await client.new("/work/one")
         for _ in range(3):

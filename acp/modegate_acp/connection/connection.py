@@ -51,8 +51,6 @@ class CloseCode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who connected, and where to."""
-
     token: str = field(repr=False)
     name: str
     """The token's name."""
@@ -66,8 +64,6 @@ Handle = Callable[["Connection", Command, Request], Awaitable[Message | None]]
 
 
 class Connection:
-    """One connection; all on the event loop."""
-
     def __init__(
         self, services: Services, feed: SessionFeed, caller: Caller, handle: Handle, *, split: bool
     ) -> None:
@@ -155,15 +151,13 @@ class Connection:
         self._put(None, jsonrpc.failure(error.request, error))
 
     def answer(self, request: Request, session: SessionId | None, result: Message) -> None:
-        about = None if request.method in ON_MAIN else session
-        self._put(about, jsonrpc.result(request.id, result))
+        self._put(session, jsonrpc.result(request.id, result), request.method)
 
     def fail(self, request: Request, session: SessionId | None, error: Exception) -> None:
-        about = None if request.method in ON_MAIN else session
-        self._put(about, jsonrpc.failure(request.id, jsonrpc.as_rpc(error)))
+        self._put(session, jsonrpc.failure(request.id, jsonrpc.as_rpc(error)), request.method)
 
-    def _put(self, session: SessionId | None, message: Message) -> None:
-        self.send_queue.put(session, Outgoing(message))
+    def _put(self, session: SessionId | None, message: Message, method: str = "") -> None:
+        self.send_queue.put(None if method in ON_MAIN else session, Outgoing(message))
 
     def open_stream(self, session: SessionId | None, reader: object) -> StreamQueue:
         """Give a reader its stream; the second one of a session is told everything anew."""

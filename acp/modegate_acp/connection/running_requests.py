@@ -72,7 +72,6 @@ class RunningRequests:
                 self._answers.answer(request, session, value)
 
     def stop(self, session: SessionId, by: str, *, method: str | None = None) -> None:
-        """Cancel what runs for a session: all of it, or one method."""
         for running in list(self._running.values()):
             if running.session == session and method in (None, running.request.method):
                 self._stop(running, by)

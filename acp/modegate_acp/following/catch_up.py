@@ -23,8 +23,6 @@ from modegate_acp.render import questions, sessions
 
 @dataclass(frozen=True)
 class Outgoing:
-    """A message to send."""
-
     message: Message
     question: str | None = None
     """Id of the question that a person is shown by it."""
@@ -56,7 +54,6 @@ class Snapshot:
 
     @cached_property
     def modes(self) -> Message:
-        """The mode in force, and those that can be set."""
         return sessions.modes(self.policy, self.state, self.held)
 
     @property
@@ -86,8 +83,6 @@ class Perspective:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question that a connection was asked."""
-
     rpc: str | None
     """Id of the request that asked; None where it was only shown, or where the client has replied."""
     offered: tuple[str, ...]

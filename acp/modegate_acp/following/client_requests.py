@@ -30,7 +30,6 @@ class ClientRequests:
         return f"mg-perm-{self._unique()}"
 
     def expect(self, rpc: str, heard: Callable[[Reply], None]) -> None:
-        """Call `heard` with the answer to a request, once."""
         self._waiting[rpc] = heard
 
     def forget(self, rpc: str) -> bool:

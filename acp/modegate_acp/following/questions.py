@@ -89,7 +89,6 @@ class Questions:
         return self._display.last_shown.get(session, NOTHING)
 
     def can_ask(self, session: SessionId) -> bool:
-        """Return whether its person sees a question that is put now."""
         return self._viewer.peer.any_time or session in self._prompts
 
     def may_answer(self, session: SessionId, name: str) -> bool:

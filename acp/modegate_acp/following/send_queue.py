@@ -48,7 +48,6 @@ class SendQueue:
         return self.ended.is_set()
 
     def open(self, session: SessionId) -> StreamQueue:
-        """Give a session a stream of its own, if streams are split."""
         return self._streams.setdefault(session, StreamQueue()) if self._split else self.main
 
     def release(self, session: SessionId) -> None:
@@ -61,7 +60,6 @@ class SendQueue:
             self.main.wake.set()
 
     def stream(self, session: SessionId | None) -> StreamQueue:
-        """Return the stream on which a message about this session goes."""
         return self.main if session is None else self._streams.get(session, self.main)
 
     def put(self, session: SessionId | None, out: Outgoing) -> None:
@@ -78,7 +76,6 @@ class SendQueue:
         stream.wake.set()
 
     def mark(self, session: SessionId) -> None:
-        """Note that there is something to tell of a session."""
         stream = self.stream(session)
         stream.stale[session] = None
         stream.wake.set()

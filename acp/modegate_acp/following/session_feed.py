@@ -173,13 +173,11 @@ class SessionFeed:
 
 
 async def snapshot_of(services: Services, key: SessionKey, state: State) -> Snapshot:
-    """Return a state as it is told, with whose mode holds the session too."""
     held = await held_by(services.folds, key, state)
     return Snapshot(key.session, state, services.policies.current, held)
 
 
 async def read_snapshot(services: Services, key: SessionKey) -> Snapshot:
-    """Return a session's newest state as it is told."""
     return await snapshot_of(services, key, await services.folds.state(key))
 
 

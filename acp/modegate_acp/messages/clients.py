@@ -51,7 +51,6 @@ waits."""
 
 
 def client_named(name: str, version: str) -> Peer:
-    """Return a client by its own words."""
     name, version = name[:MAX_NAME], version[:MAX_NAME]
     for known, release, peer in KNOWN:
         if re.match(known, name, re.IGNORECASE) and re.match(release, version):

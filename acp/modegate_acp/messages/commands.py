@@ -52,18 +52,14 @@ class CloseSession:
 
 @dataclass(frozen=True, slots=True)
 class SetMode:
-    """`session/set_mode`, or `session/set_config_option` of the mode."""
+    """`session/set_mode`, `session/set_config_option` of the mode, or `/mode NAME`."""
 
     session: SessionId
     wanted: str
     seen: int | None = None
     """The number of the newest event that the sender has seen."""
-    as_option: bool = False
-
-    @property
-    def method(self) -> str:
-        """The method's last part, for the log."""
-        return "set_config_option" if self.as_option else "set_mode"
+    method: str = "set_mode"
+    """What set it, for the log: the method's last part, or `prompt`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +87,9 @@ class Ignore:
 
 
 Command = (
-    Initialize
-    | NewSession
-    | Attach
-    | ListSessions
-    | CloseSession
-    | SetMode
-    | Prompt
-    | Cancel
-    | CancelRequest
-    | Ignore
-)
+    Initialize | NewSession | Attach | ListSessions | CloseSession
+    | SetMode | Prompt | Cancel | CancelRequest | Ignore
+)  # fmt: skip
 
 
 def unknown_session(name: str) -> RpcError:
@@ -118,6 +106,10 @@ def mode_named(policy: Policy, wanted: SetMode) -> ModeId:
     found = policy.mode_named(wanted.wanted)
     if found is not None:
         return found
-    named = {"configId": MODE_OPTION} if wanted.as_option else {"modeId": wanted.wanted[:200]}
+    named = (
+        {"configId": MODE_OPTION}
+        if wanted.method == "set_config_option"
+        else {"modeId": wanted.wanted[:200]}
+    )
     available = [DEFAULT_MODE, *policy.modes]
     raise RpcError(INVALID_PARAMS, "there is no such mode", {**named, "available": available})

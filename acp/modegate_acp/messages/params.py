@@ -124,7 +124,7 @@ def _set_option(params: _SetOption) -> Command:
         raise RpcError(jsonrpc.INVALID_PARAMS, "value must be a string")
     if params.type == "boolean":
         raise RpcError(jsonrpc.INVALID_PARAMS, "type contradicts the value, which is a string")
-    return commands.SetMode(params.session, params.value, params.seen, as_option=True)
+    return commands.SetMode(params.session, params.value, params.seen, "set_config_option")
 
 
 def _prompt(params: _Prompt) -> Command:

@@ -12,8 +12,7 @@ from modegate_acp.messages import commands
 from modegate_acp.messages.commands import Command
 from modegate_acp.messages.jsonrpc import Message, Request
 from modegate_acp.methods.prompt import prompt
-from modegate_acp.methods.session_list import list_sessions
-from modegate_acp.methods.sessions import attach, close_session, follow, new_session
+from modegate_acp.methods.sessions import attach, close_session, follow, list_sessions, new_session
 from modegate_acp.methods.set_mode import ModeChange, set_mode
 from modegate_acp.render import sessions as render
 

@@ -20,7 +20,7 @@ from modegate_acp.connection.connection import Connection
 from modegate_acp.following.session_feed import read_snapshot
 from modegate_acp.messages.commands import Prompt, SetMode
 from modegate_acp.messages.jsonrpc import Message, RpcError, as_rpc
-from modegate_acp.methods.session_list import newest_sessions
+from modegate_acp.methods.sessions import newest_sessions
 from modegate_acp.methods.set_mode import ModeChange, set_now
 from modegate_acp.render import sessions as render
 
@@ -61,9 +61,10 @@ async def _text(connection: Connection, asked: Prompt, command: SlashCommand) ->
     if command.name == "sessions":
         return sessions_text(await newest_sessions(connection))
     if command.sets:
-        named = ModeChange.of(connection, SetMode(session, command.rest, asked.seen))
-        await set_now(connection, ModeChange(session, named.mode, "prompt", asked.seen))
-        return f"Mode: {named.mode}"
+        wanted = SetMode(session, command.rest, asked.seen, "prompt")
+        change = ModeChange.of(connection, wanted)
+        await set_now(connection, change)
+        return f"Mode: {change.mode}"
     now = await read_snapshot(services, connection.key(session))
     if command.name == "mode":
         return mode_text(now.policy, now.state, now.held)
@@ -84,7 +85,6 @@ class SlashCommand:
 
 
 def read_slash_command(text: str) -> SlashCommand | None:
-    """Read a command; None for any other text."""
     first, _, rest = text.strip().partition(" ")
     known = {"/mode", "/status", "/sessions", "/help"}
     return SlashCommand(first[1:], rest.strip()) if first in known else None
@@ -114,7 +114,6 @@ def status_text(session: SessionId, state: State, held: Held, questions: Sequenc
 
 
 def sessions_text(rows: Sequence[tuple[SessionId, str, str]]) -> str:
-    """List sessions as (id, mode, agent), newest first."""
     if not rows:
         return "There are no sessions yet."
     return "\n".join(

@@ -1,4 +1,4 @@
-"""Sessions are opened, followed and left."""
+"""Sessions are opened, followed and left, and listed for a client or a person who types `/sessions`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from modegate.core.log.approval_events import ApprovalAnswered
 from modegate.core.log.events import Event, ModeSet, SessionOpen
 from modegate.core.log.fold import State
 from modegate.core.log.records import Entry, Record
+from modegate.core.policy.gating import LABELS, Gating
 from modegate.core.policy.model import Level
 from modegate.server.log.batch_writer import PERIOD_S
-from modegate.server.log.protocol import Seen
+from modegate.server.log.protocol import Listed, Seen
+from modegate.server.proxy.sessions import SessionSummary, summarize
 from modegate_acp.connection.connection import Connection
 from modegate_acp.following.catch_up import Snapshot
 from modegate_acp.following.session_feed import snapshot_of
-from modegate_acp.messages.commands import NewSession, unknown_session
+from modegate_acp.messages.commands import ListSessions, NewSession, unknown_session
 from modegate_acp.messages.jsonrpc import INVALID_PARAMS, Message, RpcError
 from modegate_acp.render import sessions as render
 
@@ -25,6 +27,12 @@ ACP = "acp"
 
 REPLAYED = 200
 """Events looked through for the history that `session/load` shows."""
+
+PAGE = 50
+"""Rows of one answer to `session/list`."""
+
+MAX_PAGES = 20
+"""Pages of the index that one answer looks through for a folder."""
 
 
 async def new_session(connection: Connection, command: NewSession) -> Message:
@@ -138,3 +146,62 @@ def _line(record: Record) -> str | None:
             return f"- {when} a question was answered: {option} (by {record.by})"
         case _:
             return None
+
+
+async def list_sessions(connection: Connection, command: ListSessions) -> Message:
+    """Return the sessions that concern a client, the newest first, a page at a time."""
+    await connection.services.batch_writer.flush()
+    rows: list[Message] = []
+    cursor = command.cursor
+    for _ in range(MAX_PAGES):
+        page = await connection.services.log.sessions(connection.caller.tenant, cursor, PAGE)
+        found = [await _row(connection, listed, command.cwd) for listed in page.rows]
+        rows += [row for row in found if row is not None]
+        cursor = page.next
+        if cursor is None or rows:
+            break
+    return {"sessions": rows} | ({"nextCursor": cursor} if cursor is not None else {})
+
+
+async def newest_sessions(connection: Connection) -> list[tuple[SessionId, str, str]]:
+    """Return the newest sessions as (id, mode, agent)."""
+    page = await connection.services.log.sessions(connection.caller.tenant, None, PAGE)
+    found = []
+    for listed in page.rows:
+        summary = await _summary(connection, listed)
+        if not _concerns(connection, listed, summary):
+            continue
+        mode = summary.held.told(summary.state.mode) if summary.state else "unreadable"
+        gated = summary.gating in (Gating.ON, Gating.DEFAULT)
+        told = mode if gated else f"{mode}, {LABELS[summary.gating]}"
+        found.append((listed.key.session, told, listed.agent))
+    return found
+
+
+async def _row(connection: Connection, listed: Listed, cwd: str | None) -> Message | None:
+    """Return a session's row; None if it is known to be of another folder, or is another client's alone."""
+    summary = await _summary(connection, listed)
+    if not _concerns(connection, listed, summary):
+        return None
+    known = summary.state.opened.cwd if summary.state and summary.state.opened else ""
+    if cwd is not None and known and known != cwd:
+        return None
+    # An agent does not say where it runs, so its session is shown wherever it is asked for.
+    where = known or cwd or "/"
+    return render.session_row(listed.key.session, where, listed.agent, listed.at, summary)
+
+
+def _concerns(connection: Connection, listed: Listed, summary: SessionSummary) -> bool:
+    """Return whether a session concerns others than the client that opened it: an agent has used it.
+
+    Editors open one at each start, which most often no agent ever uses.
+    """
+    opened = summary.state.opened if summary.state else None
+    if listed.how != ACP or opened is None or listed.key.session in connection.followed:
+        return True
+    return opened.agent == connection.peer.label
+
+
+async def _summary(connection: Connection, listed: Listed) -> SessionSummary:
+    services = connection.services
+    return await summarize(services.folds, services.policies.current, listed)

@@ -29,13 +29,10 @@ CONFIRM_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class ModeChange:
-    """A mode that a client wants."""
-
     session: SessionId
     mode: ModeId
     method: str
     seen: int | None
-    as_option: bool = False
 
     @classmethod
     def of(cls, connection: Connection, command: SetMode) -> ModeChange:
@@ -45,7 +42,7 @@ class ModeChange:
             RpcError: the policy has no such mode.
         """
         mode = mode_named(connection.services.policies.current, command)
-        return cls(command.session, mode, command.method, command.seen, command.as_option)
+        return cls(command.session, mode, command.method, command.seen)
 
 
 Before = tuple[Seq, tuple[Holder, ...]]
@@ -144,7 +141,7 @@ async def _set(connection: Connection, change: ModeChange, confirmed: Before | N
 
 
 def _result(now: Snapshot, change: ModeChange) -> Message:
-    return {"configOptions": now.options} if change.as_option else {}
+    return {"configOptions": now.options} if change.method == "set_config_option" else {}
 
 
 def _sure(connection: Connection, change: ModeChange, state: State, held: Held) -> bool:

@@ -74,7 +74,6 @@ _KINDS = {"approve": "allow_once", "allow_once": "allow_once", "reject": "reject
 
 
 def choices(offered: tuple[Option, ...]) -> list[Message]:
-    """Return a question's options; their labels are the policy's."""
     return [{"optionId": one.id, "name": one.label, "kind": _KINDS[one.kind]} for one in offered]
 
 
@@ -102,7 +101,6 @@ def cancel_request(rpc: Id) -> Message:
 
 
 def tool_call_update(name: SessionId, call: str, *, well: bool, how: str) -> Message:
-    """Return the update with the final status of a tool call."""
     return update(
         name,
         {
@@ -155,8 +153,6 @@ def confirmation(
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The person chose this option."""
-
     option: str
 
 

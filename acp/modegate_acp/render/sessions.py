@@ -28,22 +28,16 @@ MAX_TITLE_ID = 24
 DEFAULT_DESCRIPTION = "No policy: what the agent and its model do passes unchanged."
 GONE_DESCRIPTION = "The policy no longer has this mode; requests are refused until another is set."
 
+_ARGUMENT = {"input": {"type": "text", "hint": "name of a mode, or nothing"}}
 COMMANDS: list[Message] = [
     # `type` is v2's, which knows no command and no input without one.
-    {
-        "type": "command",
-        "name": "mode",
-        "description": "Show the mode, or set it",
-        "input": {"type": "text", "hint": "name of a mode, or nothing"},
-    },
-    *(
-        {"type": "command", "name": name, "description": description}
-        for name, description in (
-            ("status", "Show the session's mode and open questions"),
-            ("sessions", "List the sessions"),
-            ("help", "Say what this is and how to use it"),
-        )
-    ),
+    {"type": "command", "name": name, "description": description, **more}
+    for name, description, more in (
+        ("mode", "Show the mode, or set it", _ARGUMENT),
+        ("status", "Show the session's mode and open questions", {}),
+        ("sessions", "List the sessions", {}),
+        ("help", "Say what this is and how to use it", {}),
+    )
 ]
 
 
@@ -84,7 +78,6 @@ def modes(policy: Policy, state: State, held: Held = ALONE) -> Message:
 
 
 def options(policy: Policy, state: State, held: Held = ALONE) -> list[Message]:
-    """Return `configOptions`, complete: the mode, as a select."""
     shown = modes(policy, state, held)
     about = "What the agent's model may do; held by modegate, outside the agent."
     if held.by:

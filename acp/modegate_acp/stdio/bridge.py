@@ -44,8 +44,6 @@ class Unreachable(Exception):
 
 
 class Socket(Protocol):
-    """A connection to the proxy."""
-
     async def send(self, message: bytes) -> None:
         """Send one message. If the connection is lost, nothing happens; `messages` raises."""
 
@@ -266,8 +264,6 @@ async def from_file(descriptor: int) -> AsyncIterator[bytes]:
 
 
 def to_file(descriptor: int) -> Callable[[bytes], None]:
-    """Return what writes everything to a file."""
-
     def write(data: bytes) -> None:
         view = memoryview(data)
         while view:

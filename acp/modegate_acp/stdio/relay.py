@@ -33,8 +33,6 @@ class ToProxy:
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """Tell the person, on stderr."""
-
     text: str
 
 
@@ -72,7 +70,6 @@ class Relay:
         return bool(self._waiting)
 
     def connected(self) -> list[Out]:
-        """Take up on a new connection where the last one ended."""
         self._connected = True
         if self._initialize is None:
             return []
@@ -195,8 +192,6 @@ class Relay:
 
 
 class Lines:
-    """Cuts what an editor writes into lines, within a limit."""
-
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._parts: list[bytes] = []
@@ -213,7 +208,6 @@ class Lines:
         return lines
 
     def end(self) -> list[bytes | None]:
-        """Return what stands behind the last line end, if anything does."""
         return [self._take()] if self._size else []
 
     def _add(self, piece: bytes) -> None:

@@ -43,8 +43,6 @@ def _refused(status: int, code: str, text: str) -> _Refused:
 
 
 class Streamable:
-    """The handlers of `/acp` without a WebSocket."""
-
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
 

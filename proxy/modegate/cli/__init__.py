@@ -9,11 +9,10 @@ from __future__ import annotations
 import click
 
 from modegate import __version__
-from modegate.cli.acp import acp
 from modegate.cli.approvals import approvals, approve, reject
 from modegate.cli.check import check
 from modegate.cli.demo import demo
-from modegate.cli.serve import serve
+from modegate.cli.serve import acp, serve
 from modegate.cli.sessions import log, mode, sessions
 from modegate.cli.watch import watch
 

@@ -10,9 +10,8 @@ from urllib.parse import quote
 import click
 
 from modegate.cli.control_client import ControlClient, with_client
-from modegate.cli.formatting import table, when
-from modegate.cli.question_queue import how_it_ended
-from modegate.cli.question_text import first_words, question_head, whole
+from modegate.cli.formatting import first_words, question_head, table, when, whole
+from modegate.cli.question_queue import Question, how_it_ended
 from modegate.server.printable import printable
 
 APPROVALS = "/approvals"
@@ -93,17 +92,12 @@ def reject(client: ControlClient, approval: str, reason: str, as_json: bool) -> 
 
 
 def open_ones(client: ControlClient) -> list[dict[str, Any]]:
-    """Return what can be answered now."""
     found: list[dict[str, Any]] = client.get(APPROVALS)["approvals"]
     return found
 
 
 def _meant(client: ControlClient, begins: str) -> dict[str, Any]:
-    """Return the open question that a person means.
-
-    Raises:
-        click.ClickException: there is none; says how it was settled, if it is one of the last.
-    """
+    """Return the open question that a person means; if it was settled lately, raise how."""
 
     one = pick(open_ones(client), begins)
     if one is not None:
@@ -125,7 +119,7 @@ def pick(found: list[dict[str, Any]], begins: str) -> dict[str, Any] | None:
     return best[0] if best else None
 
 
-def _only_way(one: Mapping[str, Any]) -> str:
+def _only_way(one: Question) -> str:
     ways = [way for way in one["options"] if way["kind"] != "reject"]
     if len(ways) == 1:
         return str(ways[0]["id"])
@@ -136,17 +130,13 @@ def _only_way(one: Mapping[str, Any]) -> str:
 
 def settle(
     client: ControlClient,
-    question: Mapping[str, Any],
+    question: Question,
     option: str,
     *,
     comment: str = "",
     as_json: bool = False,
 ) -> None:
-    """Send a person's answer and say what came of it.
-
-    Raises:
-        click.ClickException: it changed nothing; says why.
-    """
+    """Send a person's answer and say what came of it; if it changed nothing, raise why."""
 
     name = question["id"]
     body = {"option": option} | ({"comment": comment} if comment else {})

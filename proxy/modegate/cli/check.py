@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from modegate.core.policy.problems import PolicyProblems, Problem
+from modegate.core.policy.problems import PolicyProblems
 from modegate.server.printable import printable, problem_line
 from modegate.server.settings import default_policies
 
@@ -37,18 +38,14 @@ def check(file: Path | None, as_json: bool) -> None:
         raise click.ClickException(f"{path}: {error.strerror}") from error
     except PolicyProblems as error:
         if as_json:
-            click.echo(json.dumps({"file": str(path), "problems": _as_dicts(error.problems)}))
+            click.echo(
+                json.dumps({"file": str(path), "problems": list(map(asdict, error.problems))})
+            )
         else:
             for problem in error.problems:
                 click.echo(problem_line(path, problem), err=True)
         raise click.exceptions.Exit(1) from error
     click.echo(json.dumps(_summary(path, policy)) if as_json else _text(path, policy))
-
-
-def _as_dicts(problems: tuple[Problem, ...]) -> list[dict[str, object]]:
-    return [
-        {"path": p.path, "line": p.line, "message": p.message, "found": p.found} for p in problems
-    ]
 
 
 def _summary(path: Path, policy: Policy) -> dict[str, object]:

@@ -160,11 +160,7 @@ class ControlClient:
     def _stream(
         self, path: str, params: Mapping[str, str | int], opened: Callable[[], None]
     ) -> Iterator[Any]:
-        """Yield the events of one connection.
-
-        Raises:
-            Lost: it has ended.
-        """
+        """Yield the events of one connection; then raise `Lost`."""
 
         with (
             self._errors_in_words(),
@@ -226,22 +222,13 @@ class _Answer(dict[str, Any]):
     """An answer's object. If a key is missing, what answers at `url` is no modegate."""
 
     def __init__(self, answer: object, url: str) -> None:
-        """Take an answer's JSON.
-
-        Raises:
-            click.ClickException: it is no object.
-        """
         self._url = url
         if not isinstance(answer, dict):
             raise _not_modegate(url)
         super().__init__(answer)
 
     def __missing__(self, key: str) -> Any:
-        """Refuse; what may be absent is asked for by `get` or `in`.
-
-        Raises:
-            click.ClickException: always.
-        """
+        """Refuse; what may be absent is asked for by `get` or `in`."""
         raise _not_modegate(self._url)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from modegate.cli.question_text import first_words
+from modegate.cli.formatting import first_words
 
 Question = Mapping[str, Any]
 
@@ -90,7 +90,6 @@ class QuestionQueue:
         return [*done, *self._make_way(now), *self._next()]
 
     def changed(self, question: Question, now: float) -> list[Action]:
-        """Take a question that is new, or that has changed."""
         name = question["id"]
         if question["open"]:
             self._take(question)
@@ -172,7 +171,6 @@ def _urgent(question: Question) -> bool:
 
 
 def keys(question: Question) -> dict[str, Mapping[str, Any]]:
-    """Return what can be typed, and the option that it means."""
     ways = [way for way in question["options"] if way["kind"] != "reject"]
     names = ["y"] if len(ways) == 1 else [str(n) for n in range(1, len(ways) + 1)]
     return {**dict(zip(names, ways, strict=True)), "n": _rejection(question)}

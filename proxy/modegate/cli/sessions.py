@@ -56,7 +56,6 @@ def sessions(client: ControlClient, limit: int, as_json: bool) -> None:
 
 
 def _mode_cell(row: dict[str, Any]) -> str:
-    """Return what is in force and by whom."""
     holders = ", ".join(one["session"] for one in row.get("heldBy", ()))
     mode = row.get("inForce") or row["mode"] or "?"
     return f"{mode} (by {holders})" if holders else mode

@@ -18,18 +18,19 @@ import click
 
 from modegate.cli.approvals import APPROVALS, open_ones, report_left, report_shown, settle
 from modegate.cli.control_client import ControlClient, with_client
+from modegate.cli.formatting import beginning, question_head
 from modegate.cli.question_queue import (
     ANSWER,
     Action,
     Ask,
     Leave,
+    Question,
     QuestionQueue,
     Say,
     Settle,
     Show,
     keys,
 )
-from modegate.cli.question_text import beginning, question_head
 from modegate.server.printable import printable
 
 STDIN = 0
@@ -88,11 +89,7 @@ class _Terminal:
         """Names the connection, so that the proxy knows when it is gone."""
 
     def sit(self) -> None:
-        """Show and ask until ^C or the end of input.
-
-        Raises:
-            click.ClickException: there is no proxy.
-        """
+        """Show and ask until ^C or the end of input."""
         threading.Thread(target=self._receive, daemon=True).start()
         click.echo("waiting for plans; ^C ends", err=True)
         while True:
@@ -165,14 +162,14 @@ class _Terminal:
                 settle(self._client, question, option, comment=comment)
 
 
-def _print(question: Mapping[str, Any]) -> None:
+def _print(question: Question) -> None:
     click.echo("")
     click.secho(question_head(question), bold=True)
     click.echo(beginning(question))
     sys.stdout.flush()
 
 
-def _offer(question: Mapping[str, Any]) -> None:
+def _offer(question: Question) -> None:
     """Name the options. There is no default: an empty line answers nothing."""
     for key, way in keys(question).items():
         mode = f" (mode {way['mode']})" if "mode" in way else ""

@@ -57,7 +57,6 @@ class Agent:
         raise RuntimeError(f"the agent did not come to an end in {MAX_STEPS} steps")
 
     async def _answer(self) -> dict[str, Any]:
-        """Ask the model, streamed, and put its answer together."""
         stream = self._client.chat.completions.stream(
             model="scripted", messages=self._messages, tools=TOOLS
         )

@@ -101,7 +101,7 @@ class Story:
         _title("1. Default mode: modegate is invisible")
         await self._agent.ask("Create greeting.txt with the line hello.")
         self._offered("read_file", "write_file", "run_shell")
-        self._check(self._on_disk() == "hello\n", "the file is on disk: 'hello'")
+        self._on_disk("hello\n", "the file is on disk: 'hello'")
 
     async def _plan_mode(self) -> None:
         _title("2. A person sets plan mode, from outside the agent")
@@ -110,16 +110,13 @@ class Story:
         await self._agent.ask("Add the line world to it.")
         self._offered("read_file", "exit_plan_mode")
         refusal = self._refusal()
-        tell(
-            "modegate",
-            f"refused write_file; the model was told:\n{click.wrap_text(refusal, width=88)}",
-        )
-        self._check(
-            "write_file" in refusal and "plan" in refusal, "the refusal names tool and mode"
-        )
+        told = click.wrap_text(refusal, width=88)
+        tell("modegate", f"refused write_file; the model was told:\n{told}")
+        named = "write_file" in refusal and "plan" in refusal
+        self._check(named, "the refusal names tool and mode")
         ran_now = self._agent.ran[ran:]
         self._check(ran_now == ["read_file"], "the agent only ran read_file: it never saw the call")
-        self._check(self._on_disk() == "hello\n", "the file on disk is unchanged: 'hello'")
+        self._on_disk("hello\n", "the file on disk is unchanged: 'hello'")
 
     async def _plan_submitted(self) -> bool:
         _title("3. The model submits its plan, and a person decides")
@@ -132,17 +129,12 @@ class Story:
                 raise DemoFailed("no plan was submitted") from None
         if approved:
             self._offered("read_file", "write_file", "run_shell")
-            self._check(
-                self._on_disk() == "hello\nworld\n", "the file is on disk: 'hello', 'world'"
-            )
+            self._on_disk("hello\nworld\n", "the file is on disk: 'hello', 'world'")
         else:
-            self._check(
-                self._on_disk() == "hello\n", "nothing was written: that is how it should be"
-            )
+            self._on_disk("hello\n", "nothing was written: that is how it should be")
         return approved
 
     async def _person(self) -> bool:
-        """Be shown the plan, and answer it."""
         question = await self._question()
         tell("person", f"is shown the plan:\n{question['text']}")
         if self._yes or await confirmed(f"{'':>9}  Approve it? [y/N]: "):
@@ -170,17 +162,16 @@ class Story:
         await self._modegate("mode", SESSION, "default")
         await self._agent.ask("Add the line again to it.")
         self._offered("read_file", "write_file", "run_shell")
-        self._check(self._on_disk() == "hello\nworld\nagain\n", "the file on disk has a third line")
-        self._check(
-            "was refused" in self._refusal(),
-            "the model still finds its refused call in the history",
-        )
+        self._on_disk("hello\nworld\nagain\n", "the file on disk has a third line")
+        refused = "was refused" in self._refusal()
+        self._check(refused, "the model still finds its refused call in the history")
 
-    def _requests(self) -> list[dict[str, Any]]:
-        return [json.loads(body) for body in self._upstream.requests]
+    def _last_request(self) -> dict[str, Any]:
+        request: dict[str, Any] = json.loads(self._upstream.requests[-1])
+        return request
 
     def _offered(self, *names: str) -> None:
-        tools = self._requests()[-1].get("tools", ())
+        tools = self._last_request().get("tools", ())
         offered = [tool["function"]["name"] for tool in tools]
         tell("modegate", f"tools that the model was offered: {', '.join(offered)}")
         self._check(offered == list(names), f"exactly these: {', '.join(names)}")
@@ -188,13 +179,14 @@ class Story:
     def _refusal(self) -> str:
         results = [
             str(message["content"])
-            for message in self._requests()[-1]["messages"]
+            for message in self._last_request()["messages"]
             if message["role"] == "tool" and "was refused" in str(message["content"])
         ]
         return results[-1] if results else ""
 
-    def _on_disk(self) -> str:
-        return self._file.read_text(encoding="utf-8") if self._file.exists() else ""
+    def _on_disk(self, text: str, what: str) -> None:
+        found = self._file.read_text(encoding="utf-8") if self._file.exists() else ""
+        self._check(found == text, what)
 
     def _check(self, fact: bool, what: str) -> None:
         if not fact:
@@ -202,7 +194,6 @@ class Story:
         click.echo(click.style("        ✓", fg="green", bold=True) + f"  {what}")
 
     async def _modegate(self, *arguments: str) -> str:
-        """Run the command that a person would, and show it."""
         click.echo(f"{'$':>9}  modegate {' '.join(arguments)}")
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "modegate", *arguments,

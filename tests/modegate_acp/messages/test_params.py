@@ -51,17 +51,17 @@ COMMANDS: dict[str, tuple[str, dict[str, Any], Command]] = {
     "configId": (
         "session/set_config_option",
         {**ON, "configId": "mode", "value": "plan"},
-        SetMode(S, "plan", as_option=True),
+        SetMode(S, "plan", method="set_config_option"),
     ),
     "id": (
         "session/set_config_option",
         {**ON, "id": "mode", "value": "plan", "type": "id"},
-        SetMode(S, "plan", as_option=True),
+        SetMode(S, "plan", method="set_config_option"),
     ),
     "both ids": (
         "session/set_config_option",
         {**ON, "id": "mode", "configId": "mode", "value": "plan", "type": "select"},
-        SetMode(S, "plan", as_option=True),
+        SetMode(S, "plan", method="set_config_option"),
     ),
     "prompt": (
         "session/prompt",
