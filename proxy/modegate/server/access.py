@@ -65,7 +65,6 @@ class Grant:
     """None: all."""
 
     def sees(self, tenant: Tenant) -> bool:
-        """Return whether this tenant's sessions exist for the bearer."""
         return self.tenants is None or tenant in self.tenants
 
     def may(self, level: Level, tenant: Tenant) -> bool:
@@ -255,7 +254,6 @@ class Guard:
     """Lets a request through with its grant, or answers it with 401 or 403, and says so in the log."""
 
     def __init__(self, app: ASGIApp, *, access: Access, sites: Sites) -> None:
-        """Wrap `app`."""
         self._app = app
         self._access = access
         self._sites = sites

@@ -188,11 +188,7 @@ def _for_machines(services: Services) -> ASGIApp:
 def _starlette(*routes: BaseRoute) -> ASGIApp:
     app = Starlette(
         routes=routes,
-        exception_handlers={
-            ModegateError: on_error,
-            HTTPException: on_error,
-            Exception: on_error,
-        },
+        exception_handlers={ModegateError: on_error, HTTPException: on_error, Exception: on_error},
     )
     # It would redirect a request for /acp/ to the name in its Host header.
     app.router.redirect_slashes = False

@@ -12,15 +12,12 @@ class Clock(Protocol):
 
     def now_ms(self) -> int:
         """Return milliseconds since the epoch."""
-        ...
 
     def monotonic(self) -> float:
         """Return seconds for measuring durations."""
-        ...
 
     def new_id(self) -> str:
         """Return an id that no other call will ever give."""
-        ...
 
 
 class SystemClock:

@@ -57,7 +57,6 @@ class Composed:
     acp: Extension | None = None
 
     def app(self, *, control_port: int | None = None) -> ASGIApp:
-        """Return the ASGI callable; with `control_port`, what is for people is served there alone."""
         acp = self.acp.app if self.acp is not None else None
         return create_app(
             self.services, Proxy(self.steps), self.control, acp, control_port=control_port
@@ -104,7 +103,6 @@ def _steps(
     waits: Waits | None,
     keepalive: float,
 ) -> StepServices:
-    """Build what steps use; whatever must be closed goes onto the stack."""
     clock, metrics, memory = SystemClock(), Metrics(workers=settings.workers > 1), Memory()
     policies = load_policies(settings, clock, dialects)
     access = _access(settings, policies, clock)

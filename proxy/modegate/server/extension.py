@@ -49,16 +49,13 @@ class Extension(Protocol):
     @property
     def app(self) -> ASGIApp:
         """Serves guarded HTTP requests and WebSockets; the scope holds the grant."""
-        ...
 
     @property
     def jobs(self) -> Sequence[Job]:
         """What must run beside the server."""
-        ...
 
     def close(self) -> None:
         """End what would last as long as its client."""
-        ...
 
 
 Extend = Callable[[Services], Extension]

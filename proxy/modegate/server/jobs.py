@@ -10,7 +10,6 @@ class StartFailed(Exception):
     """The process cannot start; `lines` say why."""
 
     def __init__(self, *lines: str, exit_code: int = 1) -> None:
-        """Take the lines to print on stderr."""
         super().__init__("\n".join(lines))
         self.lines = lines
         self.exit_code = exit_code

@@ -98,7 +98,6 @@ class Policies:
         self._adopt = adopt
 
     async def watch(self) -> None:
-        """Keep up with the file until cancelled."""
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._woken.wait(), POLL)

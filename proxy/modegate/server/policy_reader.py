@@ -85,7 +85,6 @@ class Reader:
     """Reads the file beside the event loop; a look that does not come back holds up nothing."""
 
     def __init__(self, read: Callable[[], Content]) -> None:
-        """Take what reads, in a thread."""
         self._read = read
         self._looking: asyncio.Future[Content] | None = None
 

@@ -29,7 +29,6 @@ class BadSettings(ValueError):
     """Settings that cannot be used; `problems` names all of them, one line each."""
 
     def __init__(self, problems: list[str]) -> None:
-        """Keep the problems and join them to the message."""
         super().__init__("\n".join(problems))
         self.problems = problems
 
@@ -103,11 +102,7 @@ class Settings:
         ),
     )
     log: str = field(
-        default="",
-        metadata=_about(
-            f"Where the event log lives: {FORMS}.",
-            "STATE_DIR/log.db",
-        ),
+        default="", metadata=_about(f"Where the event log lives: {FORMS}.", "STATE_DIR/log.db")
     )
     log_id: str | None = field(
         default=None,

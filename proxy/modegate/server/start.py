@@ -29,7 +29,6 @@ from modegate.server.upstream.protocol import Upstream
 
 @contextmanager
 def _told(path: Path) -> Iterator[None]:
-    """Turn the problems of a file into lines that name it."""
     try:
         yield
     except PolicyProblems as error:
@@ -38,7 +37,6 @@ def _told(path: Path) -> Iterator[None]:
 
 
 def load_policies(settings: Settings, clock: Clock, dialects: Dialects) -> Policies:
-    """Read the policies file."""
     with _told(settings.policies):
         return Policies.load(settings.policies, clock, dialects.names)
 
@@ -63,14 +61,12 @@ def control_token(settings: Settings) -> str:
         ) from error
     if why := weakness(token):
         raise StartFailed(
-            f"Error: the control token in {folder} {why}; without the file one is made",
-            exit_code=2,
+            f"Error: the control token in {folder} {why}; without the file one is made", exit_code=2
         )
     return token
 
 
 def event_log(settings: Settings, clock: Clock) -> EventLog:
-    """Open the event log."""
     try:
         trusted = TrustedStore(settings.state_dir / IDENTITY_FILE, settings.log_id)
         return open_log(settings.log, clock, trusted)

@@ -44,26 +44,21 @@ class Connection(Protocol):
     @property
     def is_idle(self) -> bool:
         """Whether it may be closed without harm."""
-        ...
 
     def evict(self) -> None:
         """Close it to make room."""
-        ...
 
     def is_overdue(self, now: float) -> bool:
         """Return whether its request takes longer to arrive than it may."""
-        ...
 
     def time_out(self) -> None:
         """Say so to the client, and close it."""
-        ...
 
 
 class ConnectionLimits:
     """All connections of a process."""
 
     def __init__(self, agents: int) -> None:
-        """Allow so many connections with requests of agents, and some more for people."""
         self._agents = agents
         self._connections: dict[Connection, None] = {}
         self._busy: set[Connection] = set()
@@ -80,7 +75,6 @@ class ConnectionLimits:
         return True
 
     def forget(self, connection: Connection) -> None:
-        """Forget a connection."""
         self._connections.pop(connection, None)
         self._busy.discard(connection)
 
@@ -92,7 +86,6 @@ class ConnectionLimits:
         return True
 
     def serves_agent(self, connection: Connection) -> bool:
-        """Return whether this connection serves a request of an agent."""
         return connection in self._busy
 
     def served(self, connection: Connection) -> None:
@@ -103,7 +96,6 @@ class ConnectionLimits:
             self._connections[connection] = None
 
     def sweep(self, now: float) -> None:
-        """Close the connections whose request does not arrive."""
         for connection in [one for one in self._connections if one.is_overdue(now)]:
             connection.time_out()
 

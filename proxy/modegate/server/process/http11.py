@@ -72,7 +72,6 @@ class Http11Protocol(HttpToolsProtocol):
     """Bytes that came since the last piece of a body, or since the last request."""
 
     def shutdown(self) -> None:
-        """Begin the end of the server."""
         if self.cycle is None:
             self._ending = True
             self.loop.call_later(NEW_S, self._end_unused)
@@ -84,7 +83,6 @@ class Http11Protocol(HttpToolsProtocol):
             self.transport.close()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a new connection, if there is room."""
         super().connection_made(transport)
         self._awaited = self._heard = self.loop.time()
         if not self.connection_limits.admit(self):
@@ -92,7 +90,6 @@ class Http11Protocol(HttpToolsProtocol):
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
         self.connection_limits.forget(self)
         super().connection_lost(exc)
 
@@ -134,7 +131,6 @@ class Http11Protocol(HttpToolsProtocol):
         self.transport.close()
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came."""
         self._unset_keepalive_if_required()
         self._heard = self.loop.time()
         if self._awaited is None:
@@ -161,7 +157,6 @@ class Http11Protocol(HttpToolsProtocol):
         return self.cycle.response_started and not self.cycle.response_complete
 
     def on_body(self, body: bytes) -> None:
-        """Take a piece of a body."""
         self._bare = 0
         super().on_body(body)
 
@@ -182,14 +177,12 @@ class Http11Protocol(HttpToolsProtocol):
         return b""
 
     def on_message_begin(self) -> None:
-        """Begin a head."""
         self._in_head = True
         if self._awaited is None:
             self._awaited = self._heard
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a line of the head."""
         if self._in_head:
             super().on_header(name, value)
 
@@ -215,7 +208,6 @@ class Http11Protocol(HttpToolsProtocol):
             self.cycle.keep_alive = False
 
     def on_response_complete(self) -> None:
-        """Count the connection as idle, unless another request waits."""
         if not self.pipeline:
             self.connection_limits.served(self)
         super().on_response_complete()

@@ -52,7 +52,6 @@ class Addresses:
 
     @property
     def port(self) -> int:
-        """Where agents are served."""
         return int(self.agents.getsockname()[1])
 
     @property
@@ -71,12 +70,10 @@ class Addresses:
         )
 
     def close(self) -> None:
-        """Let go of all sockets, as far as this process has them."""
         for one in self.all():
             one.close()
 
     def all(self) -> list[socket]:
-        """Return every socket."""
         return [self.agents, *([self.control] if self.control else ())]
 
 
@@ -184,7 +181,6 @@ def facts(settings: Settings, ports: tuple[int, int], policies: Policies) -> dic
 
 
 def banner(told: dict[str, str]) -> str:
-    """Return it as lines for people."""
     first, *rest = told.items()
     lines = [" ".join(first)]
     lines += [printable(f"  {name:<9} {text}") for name, text in rest]

@@ -97,7 +97,6 @@ COLLECT_EVERY = 600
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """Return a uvloop loop where there is uvloop."""
     if sys.platform == "win32":
         return asyncio.new_event_loop()
     import uvloop
@@ -177,7 +176,6 @@ class Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take requests."""
         await super().startup(sockets)
         if self._on_start:
             await self._on_start()

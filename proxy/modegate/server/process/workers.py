@@ -152,7 +152,6 @@ class _Workers:
             self._start(number)
 
     def _end(self) -> None:
-        """End what still runs."""
         until = time.monotonic() + self._drain + SLACK_S
         for process, _ in self._running.values():
             process.terminate()

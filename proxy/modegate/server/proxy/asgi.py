@@ -21,7 +21,6 @@ class Proxy:
     """Serves model requests."""
 
     def __init__(self, services: StepServices) -> None:
-        """Take what every step uses."""
         self._services = services
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -71,7 +71,6 @@ class ClientRequest:
         return b"".join(found)
 
     async def _until_gone(self) -> None:
-        """Wait until the body has been read and the client is gone."""
         await self._read.wait()
         while (await self._receive())["type"] != "http.disconnect":
             pass
@@ -126,7 +125,6 @@ class ClientAnswer:
     """
 
     def __init__(self, send: Send, log: StepLog) -> None:
-        """Begin with nothing sent."""
         self._send = send
         self._log = log
         self.began = False
@@ -139,7 +137,6 @@ class ClientAnswer:
         return self._events and (not self._last or self._last.endswith(_EVENT_ENDS))
 
     async def __call__(self, message: Message) -> None:
-        """Send a piece of it."""
         self.began = True
         if message["type"] == "http.response.start":
             self._log.head_sent(message["status"])

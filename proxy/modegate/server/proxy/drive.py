@@ -71,7 +71,6 @@ class Drive:
     """One step on its way."""
 
     def __init__(self, exchange: Exchange, outside: DriveContext) -> None:
-        """Take an exchange that has not begun."""
         self._exchange = exchange
         self._out = outside
         self._services = services = outside.services

@@ -39,7 +39,6 @@ class KeepAlive:
         self._turn = asyncio.Lock()
 
     async def __call__(self, message: Message) -> None:
-        """Send a piece of the answer."""
         async with self._turn:
             await self._send(message)
             self._told = self._clock.monotonic()
@@ -59,7 +58,6 @@ class KeepAlive:
             self._task = asyncio.create_task(self._run())  # noqa: TID251 -- ended by `end`
 
     def end(self) -> None:
-        """Send no more events."""
         if self._task is not None:
             # A reference to the task would keep its frames, and the step, until the collector runs.
             task, self._task = self._task, None

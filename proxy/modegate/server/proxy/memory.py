@@ -17,7 +17,6 @@ class Memory:
     """What all steps hold; one instance a process."""
 
     def __init__(self) -> None:
-        """Begin with nothing held."""
         self.held = 0
 
 
@@ -58,6 +57,5 @@ class Share:
         self._memory.held += size
 
     def give_back(self) -> None:
-        """Hold nothing any more."""
         self._memory.held -= self._request + self._answer
         self._request = self._answer = 0

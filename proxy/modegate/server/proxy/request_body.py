@@ -36,7 +36,6 @@ class BodyReader:
         """Why it could not be decoded."""
 
     async def raw(self) -> bytes:
-        """Return the whole body as it came."""
         if self._raw is None:
             self._raw = await self._client.body()
         return self._raw
@@ -83,7 +82,6 @@ class BodyReader:
 
 
 def has_body(headers: lines.Headers) -> bool:
-    """Return whether these headers announce a body."""
     return any(
         name == b"transfer-encoding" or (name == b"content-length" and value.strip() != b"0")
         for name, value in headers

@@ -22,7 +22,6 @@ class Sending:
     def __init__(
         self, send: Send, clock: Clock, keepalive: Callable[[], bytes], after: float
     ) -> None:
-        """Begin with nothing sent."""
         self._alive = KeepAlive(send, clock, keepalive, after)
         self.waiting = self._alive.waiting
         self.stop_waiting = self._alive.end
@@ -38,7 +37,6 @@ class Sending:
         self._alive.begin()
 
     async def head(self, head: SendHead) -> None:
-        """Begin the answer."""
         self.head_sent = True
         start = {"type": "http.response.start", "status": head.status, "headers": head.headers}
         await self._alive(start)

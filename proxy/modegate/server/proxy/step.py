@@ -8,24 +8,13 @@ from dataclasses import dataclass, replace
 from starlette.types import Receive, Scope, Send
 
 from modegate.core.endpoints import Endpoint, Kind
-from modegate.core.errors import (
-    ModegateError,
-    Tightened,
-    error_head,
-    error_json,
-)
+from modegate.core.errors import ModegateError, Tightened, error_head, error_json
 from modegate.core.identify import session
 from modegate.core.identify.body import BodyFields, body_fields
 from modegate.core.identify.sources import body_names
 from modegate.core.ids import LOCAL, SessionKey
 from modegate.core.policy.in_force import ModesInForce
-from modegate.core.policy.routes import (
-    api_of,
-    api_of_path,
-    has_model,
-    model_of_body,
-    model_of_path,
-)
+from modegate.core.policy.routes import api_of, api_of_path, has_model, model_of_body, model_of_path
 from modegate.core.step import stored_answers_get
 from modegate.core.step.dialect import AnyDialect
 from modegate.core.step.exchange import Exchange, StepRequest
@@ -66,7 +55,6 @@ class Step:
     def __init__(
         self, services: StepServices, log: StepLog, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Take a request of which nothing was read yet."""
         self.id = log.step
         self._services = services
         self._log = log

@@ -49,15 +49,12 @@ class StepLog:
     _holding_since: float = 0.0
 
     def __post_init__(self) -> None:
-        """Begin to count the time."""
         self._began = self.clock.monotonic()
 
     def sent(self) -> None:
-        """Note that a request goes upstream."""
         self.hops += 1
 
     def answered(self) -> None:
-        """Note that the head of an upstream's answer has come."""
         self._has_answer = True
 
     @contextmanager
@@ -78,7 +75,6 @@ class StepLog:
             self._left = 0.0
 
     def head_sent(self, status: int) -> None:
-        """Note that the head of the client's answer goes out."""
         self.status = status
         if not self._first:
             self._back()
@@ -90,7 +86,6 @@ class StepLog:
         self.metrics.judged(event.mode, event.tool, event.verdict, declared=declared)
 
     def holding(self, *, now: bool) -> None:
-        """Note whether a call is held back now."""
         if now and not self._holding_since:
             self._holding_since = self.clock.monotonic()
         elif not now and self._holding_since:

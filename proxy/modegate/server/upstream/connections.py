@@ -38,7 +38,6 @@ DIRECT: Final = Wiring()
 
 
 def connector(wiring: Wiring) -> aiohttp.BaseConnector:
-    """Return what makes and keeps the connections of one upstream."""
     return _Connector(
         limit=wiring.size, keepalive_timeout=wiring.keep_alive, ssl=wiring.tls or True
     )

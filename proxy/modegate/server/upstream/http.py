@@ -16,12 +16,7 @@ import yarl
 from modegate.core.errors import BadRequest, ModegateError, UpstreamFailed
 from modegate.core.policy.upstreams import CONNECT_TIMEOUT, READ_TIMEOUT, Base
 from modegate.core.wire.headers import Headers, end_to_end, get_all, replace, request_headers
-from modegate.server.upstream.connections import (
-    DIRECT,
-    Wiring,
-    connector,
-    ends_with_its_connection,
-)
+from modegate.server.upstream.connections import DIRECT, Wiring, connector, ends_with_its_connection
 from modegate.server.upstream.failures import failure
 from modegate.server.upstream.protocol import UpstreamRequest
 from modegate.server.upstream.proxies import proxy_url
@@ -140,7 +135,6 @@ class HttpAnswer:
     """An answer whose head has come."""
 
     def __init__(self, base: Base, response: aiohttp.ClientResponse) -> None:
-        """Take the head as it came."""
         self.status = response.status
         self.headers: Headers = end_to_end(response.raw_headers)
         self._base = base

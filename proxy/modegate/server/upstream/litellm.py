@@ -22,12 +22,7 @@ from modegate.core.policy.upstreams import UpstreamSpec
 from modegate.core.step.translation import Translation
 from modegate.core.wire.content_encoding import BadEncoding, UnknownEncoding, decoder
 from modegate.core.wire.headers import Headers, get_one, replace
-from modegate.server.upstream.litellm_answer import (
-    LitellmAnswer,
-    json_answer,
-    told,
-    whole_answer,
-)
+from modegate.server.upstream.litellm_answer import LitellmAnswer, json_answer, told, whole_answer
 from modegate.server.upstream.litellm_request import AMBIENT, Asked, asked, model_for, renamed
 from modegate.server.upstream.loopback import is_loopback
 from modegate.server.upstream.protocol import Upstream, UpstreamAnswer, UpstreamRequest
@@ -46,7 +41,6 @@ class Library:
     """litellm, once it is wanted; one for all upstreams, since its connections belong to the process."""
 
     def __init__(self) -> None:
-        """Load nothing yet."""
         self._module: Any = None
         self._loading = asyncio.Lock()
 
@@ -66,7 +60,6 @@ class Library:
         return self._module
 
     async def close(self) -> None:
-        """Let go of all connections."""
         if self._module is not None:
             await self._module.close_litellm_async_clients()
 

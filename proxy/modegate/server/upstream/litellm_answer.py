@@ -70,7 +70,6 @@ class LitellmAnswer:
             raise UpstreamFailed(f"upstream {self.name}: its answer broke off ({kind})") from error
 
     async def close(self) -> None:
-        """End the exchange at once if it still runs."""
         if self.source is not None:
             source, self.source = self.source, None
             await source.aclose()
@@ -131,12 +130,10 @@ def join_thinking(blocks: list[dict[str, Any]], piece: dict[str, Any]) -> None:
 
 
 def whole_answer(translation: Translation, given: Any) -> LitellmAnswer:
-    """Return an answer that is no stream."""
     return json_answer(200, msgspec.json.encode(translation.whole(_plain(given))))
 
 
 def json_answer(status: int, body: bytes, retry_after: str | None = None) -> LitellmAnswer:
-    """Return an answer with a JSON body."""
     head = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     if retry_after:
         head.append((b"retry-after", retry_after.encode()))

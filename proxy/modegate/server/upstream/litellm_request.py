@@ -48,7 +48,6 @@ class Asked:
 
     @property
     def streamed(self) -> bool:
-        """Whether the answer is to be streamed."""
         return self.arguments.get("stream") is True
 
 

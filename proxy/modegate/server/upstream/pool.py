@@ -72,7 +72,6 @@ class ChosenUpstream:
         *,
         stores: bool = True,
     ) -> None:
-        """Take the upstream, and the API that the request belongs to."""
         self.learned = learned
         """By model, how it takes what modegate puts in, as far as that was found out."""
         self.stores = stores
@@ -148,7 +147,6 @@ class Upstreams:
         self._untidy.set()
 
     def wants_model(self, dialect: DialectName) -> bool:
-        """Return whether the choice depends on the model that a request names."""
         return wants_model(self._routes, dialect)
 
     @contextmanager
@@ -187,7 +185,6 @@ class Upstreams:
                 await client.upstream.close()
 
     async def close(self) -> None:
-        """Let go of all connections."""
         for client in [*self._clients.values(), *self._retired]:
             await client.upstream.close()
         await self.library.close()

@@ -37,11 +37,9 @@ class UpstreamAnswer(Protocol):
             UpstreamFailed: it broke off: an end without what its framing promised is none.
             UpstreamTimeout: nothing came for too long.
         """
-        ...
 
     async def close(self) -> None:
         """End the exchange at once if it still runs."""
-        ...
 
 
 class Upstream(Protocol):
@@ -57,8 +55,6 @@ class Upstream(Protocol):
             UpstreamFailed: no connection, or no answer; what the body raises while it is sent comes as it is.
             UpstreamTimeout: none in time.
         """
-        ...
 
     async def close(self) -> None:
         """Let go of all connections."""
-        ...
