@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from modegate.scripted.model import ScriptedCall, Turn
-from modegate.server.proxy.keep_alive import KEEPALIVE_S
+from modegate.server.proxy.sending import KEEPALIVE_S
 from support.raw_upstream import RawUpstream, chunk, head
 from support.running import client, policies_file, running
 from support.speech import Speech

@@ -19,7 +19,7 @@ from modegate.core.dialects.registered import DIALECTS, Dialects
 from modegate.core.policy.model import Waits
 from modegate.server.compose import Composed, compose
 from modegate.server.process.serving import Server, bind, serve_with
-from modegate.server.proxy.keep_alive import KEEPALIVE_S
+from modegate.server.proxy.sending import KEEPALIVE_S
 from modegate.server.settings import Settings
 from modegate_acp.endpoint import build
 

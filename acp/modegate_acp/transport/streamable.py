@@ -16,7 +16,7 @@ from modegate.core.ids import SessionId, fits_session_id
 from modegate.core.wire.sse import write_comment, write_event
 from modegate.server.access import problem
 from modegate.server.control.streams import SSE_HEADERS, STILL_HERE
-from modegate.server.proxy.keep_alive import KEEPALIVE_S
+from modegate.server.proxy.sending import KEEPALIVE_S
 from modegate_acp.connection.connection import Caller, Connection
 from modegate_acp.following.followed_sessions import MAX_SESSIONS
 from modegate_acp.following.send_queue import StreamQueue

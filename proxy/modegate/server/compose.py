@@ -29,8 +29,8 @@ from modegate.server.policies import Policies
 from modegate.server.proxy.approvals import Approvals
 from modegate.server.proxy.asgi import Proxy
 from modegate.server.proxy.executor import Executor
-from modegate.server.proxy.keep_alive import KEEPALIVE_S
 from modegate.server.proxy.memory import Memory
+from modegate.server.proxy.sending import KEEPALIVE_S
 from modegate.server.proxy.services import StepServices
 from modegate.server.proxy.sessions import Sessions
 from modegate.server.proxy.watchers import Watchers

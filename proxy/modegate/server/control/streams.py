@@ -13,7 +13,7 @@ from modegate.core.errors import ModegateError
 from modegate.core.wire.sse import write_comment, write_event
 from modegate.server.clock import Clock
 from modegate.server.control.http import error_of
-from modegate.server.proxy.keep_alive import KEEPALIVE_S
+from modegate.server.proxy.sending import KEEPALIVE_S
 
 SSE_HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 

@@ -20,7 +20,7 @@ from modegate.core.wire import headers as lines
 from modegate.core.wire.overrides import BODILESS, override
 from modegate.server.access import Access, Sites
 from modegate.server.process.connection_limits import FULL
-from modegate.server.proxy.request_body import has_body
+from modegate.server.proxy.client import has_body
 from modegate.server.upstream.pool import ChosenUpstream
 
 

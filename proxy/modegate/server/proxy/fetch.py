@@ -17,15 +17,8 @@ from modegate.core.wire.content_encoding import BadEncoding, UnknownEncoding, de
 from modegate.server.proxy.executor import LARGE, Executor
 from modegate.server.proxy.memory import Share
 from modegate.server.proxy.watchers import SessionWatch
-from modegate.server.upstream.protocol import Upstream, UpstreamAnswer, UpstreamRequest
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """What a step may take to read a body."""
-
-    share: Share
-    executor: Executor
+from modegate.server.upstream.pool import ChosenUpstream
+from modegate.server.upstream.protocol import UpstreamAnswer, UpstreamRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +29,15 @@ class StoredRequest:
     dialect: AnyDialect
     planned: Fetch
     in_force: ModesInForce
+    share: Share
+    executor: Executor
 
 
 async def fetch(
-    upstream: Upstream,
+    upstream: ChosenUpstream,
     request: UpstreamRequest,
     what: StoredRequest,
     send: Send,
-    room: Room,
     watch: SessionWatch,
 ) -> str:
     """Forward a request for a stored answer, and what the mode in force allows of it; give the outcome.
@@ -56,19 +50,19 @@ async def fetch(
     in_force = what.in_force
     answer = await upstream.send(request)
     try:
-        body = await _whole(answer, in_force.policy.limits.body, room)
+        body = await _whole(answer, in_force.policy.limits.body, what)
     finally:
         await answer.close()
     now = combine(in_force, await watch.read())
     if 200 <= answer.status < 300:
-        body = await room.executor(len(body), _allowed, body, replace(what, in_force=now))
+        body = await what.executor(len(body), _allowed, body, replace(what, in_force=now))
     elif answer.status < 400:
         # A client that follows a redirect would get an answer that nobody looks at.
         raise AnswerUnreadable(f"the upstream answers {answer.status}, and no stored answer")
     elif now.gated:
         plain = lines.replace(answer.headers, b"content-encoding", None)
         complaint = Rejection(answer.status, plain, bytearray(body))
-        await room.executor(len(body), complaint.check)
+        await what.executor(len(body), complaint.check)
     head = lines.replace(lines.as_utf8(answer.headers), b"content-encoding", None)
     head = lines.replace(head, b"content-length", str(len(body)).encode())
     await send({"type": "http.response.start", "status": answer.status, "headers": head})
@@ -86,17 +80,17 @@ def _allowed(body: bytes, what: StoredRequest) -> bytes:
     return judge(step, stored.fetched(body), planned, in_force)
 
 
-async def _whole(answer: UpstreamAnswer, limit: int, room: Room) -> bytes:
+async def _whole(answer: UpstreamAnswer, limit: int, what: StoredRequest) -> bytes:
     coding = lines.get_one(answer.headers, b"content-encoding") or b""
     body = bytearray()
     try:
         undo = decoder(coding, limit)
         async for chunk in answer.chunks():
             size = LARGE if coding else len(chunk)
-            body += await room.executor(size, undo.feed, chunk)
+            body += await what.executor(size, undo.feed, chunk)
             if len(body) > limit:
                 raise TooLarge(f"the upstream's answer is over {limit} bytes (limits.body)")
-            room.share.answer(len(body))
+            what.share.answer(len(body))
         undo.finish()
     except (BadEncoding, UnknownEncoding) as error:
         raise AnswerUnreadable(str(error)) from error

@@ -14,7 +14,8 @@ from modegate.core.step.answer.passed_bytes import Passed
 from modegate.server.proxy.memory import Share
 from modegate.server.proxy.step_log import StepLog
 from modegate.server.proxy.watchers import SessionWatch
-from modegate.server.upstream.protocol import Upstream, UpstreamAnswer, UpstreamRequest
+from modegate.server.upstream.pool import ChosenUpstream
+from modegate.server.upstream.protocol import UpstreamAnswer, UpstreamRequest
 
 
 @dataclass(slots=True)
@@ -51,7 +52,7 @@ class Watched:
 
 
 async def pass_through(
-    upstream: Upstream,
+    upstream: ChosenUpstream,
     request: UpstreamRequest,
     send: Send,
     report: StepLog,

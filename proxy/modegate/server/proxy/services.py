@@ -15,8 +15,8 @@ from modegate.server.metrics import Metrics
 from modegate.server.policies import Policies
 from modegate.server.proxy.approvals import Approvals
 from modegate.server.proxy.executor import Executor
-from modegate.server.proxy.keep_alive import KEEPALIVE_S
 from modegate.server.proxy.memory import Memory
+from modegate.server.proxy.sending import KEEPALIVE_S
 from modegate.server.proxy.sessions import Sessions
 from modegate.server.proxy.watchers import Watchers
 from modegate.server.upstream.pool import Upstreams

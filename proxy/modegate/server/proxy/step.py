@@ -21,12 +21,11 @@ from modegate.core.step.exchange import Exchange, StepRequest
 from modegate.core.wire import headers as lines
 from modegate.core.wire.request_body import RequestBody
 from modegate.server.proxy.admission import Admission
-from modegate.server.proxy.client import ClientAnswer, ClientRequest
+from modegate.server.proxy.client import BodyReader, ClientAnswer, ClientRequest
 from modegate.server.proxy.drive import Drive, DriveContext
-from modegate.server.proxy.fetch import Room, StoredRequest, fetch
+from modegate.server.proxy.fetch import StoredRequest, fetch
 from modegate.server.proxy.memory import COPIES, Share
 from modegate.server.proxy.passthrough import UnderWayAnswer, Watched, pass_through
-from modegate.server.proxy.request_body import BodyReader
 from modegate.server.proxy.services import StepServices
 from modegate.server.proxy.step_log import GATED, PASSED, RESTORED, StepLog
 from modegate.server.proxy.watchers import SessionWatch
@@ -213,15 +212,17 @@ class Step:
             return None
         query = self._scope["query_string"]
         planned = stored_answers_get.plan(paths, endpoint.path, query, in_force)
-        return StoredRequest(self.id, keeper, planned, in_force) if planned else None
+        if not planned:
+            return None
+        executor = self._services.executor
+        return StoredRequest(self.id, keeper, planned, in_force, self._share, executor)
 
     async def _fetched(self, wanted: StoredRequest, route: _Route) -> str:
         head = lines.request_headers(self._headers, content_length=False)
         head = lines.replace(head, b"accept-encoding", b"identity")
         target = self._target(wanted.planned.path)
         request = UpstreamRequest(self._scope["method"], target, head, b"")
-        room = Room(self._share, self._services.executor)
-        return await fetch(route.upstream, request, wanted, self._answer, room, route.watch)
+        return await fetch(route.upstream, request, wanted, self._answer, route.watch)
 
     async def _driven(self, route: _Route, dialect: AnyDialect, *, gated: bool) -> Drive:
         """Begin an exchange: from here on, errors are told by it."""

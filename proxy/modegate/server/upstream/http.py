@@ -9,6 +9,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncIterator
 from typing import Final
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import yarl
@@ -16,10 +17,15 @@ import yarl
 from modegate.core.errors import BadRequest, ModegateError, UpstreamFailed
 from modegate.core.policy.upstreams import CONNECT_TIMEOUT, READ_TIMEOUT, Base
 from modegate.core.wire.headers import Headers, end_to_end, get_all, replace, request_headers
-from modegate.server.upstream.connections import DIRECT, Wiring, connector, ends_with_its_connection
-from modegate.server.upstream.failures import failure
+from modegate.server.upstream.connections import (
+    DIRECT,
+    Wiring,
+    connector,
+    ends_with_its_connection,
+    failure,
+)
+from modegate.server.upstream.loopback import is_loopback
 from modegate.server.upstream.protocol import UpstreamRequest
-from modegate.server.upstream.proxies import proxy_url
 
 HEADER_LIMIT: Final = 64 * 1024
 """Bytes of one header line: some providers put whole policies there; aiohttp's own limit is 8 KiB."""
@@ -204,3 +210,31 @@ def _payload(body: bytes | AsyncIterator[bytes]) -> bytes | AsyncIterator[bytes]
 async def _slices(body: bytes) -> AsyncIterator[bytes]:
     for start in range(0, len(body), SLICE):
         yield body[start : start + SLICE]
+
+
+def proxy_url(given: str | None, url: yarl.URL) -> str | None:
+    """Return the URL of the proxy that leads to `url`; None if it is reached without one.
+
+    Args:
+        given: the proxy's URL, or `none`; None takes what the environment names.
+        url: the upstream's.
+
+    Raises:
+        ValueError: it is no HTTP proxy.
+    """
+    if given == "none":
+        return None
+    proxy = _of_environment(url) if given is None else given
+    if proxy is not None and yarl.URL(proxy).scheme not in ("http", "https"):
+        raise ValueError("only http:// and https:// proxies can be used for upstreams")
+    return proxy
+
+
+def _of_environment(url: yarl.URL) -> str | None:
+    """Return the proxy that the environment names for this URL; to this machine itself none leads.
+
+    aiohttp's `trust_env` would look it up in a thread for each request. It would also add what `.netrc`
+    holds to requests that carry no credentials.
+    """
+    proxy = None if is_loopback(url.host or "") else getproxies().get(url.scheme)
+    return proxy if proxy and not proxy_bypass(url.authority) else None

@@ -60,35 +60,27 @@ MAX_LEARNED = 256
 """Models of one upstream and API of which is known what it takes; the oldest is forgotten at last."""
 
 
+@dataclass(frozen=True, slots=True)
 class ChosenUpstream:
     """The upstream of one request, with what modegate adds for it."""
 
-    def __init__(
-        self,
-        upstream: Upstream,
-        api: Api,
-        given: Injected,
-        learned: dict[str, Manner],
-        *,
-        stores: bool = True,
-    ) -> None:
-        self.learned = learned
-        """By model, how it takes what modegate puts in, as far as that was found out."""
-        self.stores = stores
-        """Whether an answer can be stored there, for later requests to refer to."""
-        self._upstream = upstream
-        self._api = api
-        self._added = given
+    upstream: Upstream
+    api: Api
+    added: Injected
+    learned: dict[str, Manner]
+    """By model, how it takes what modegate puts in, as far as that was found out."""
+    stores: bool = True
+    """Whether an answer can be stored there, for later requests to refer to."""
 
     @property
     def adds_credential(self) -> bool:
         """Whether modegate stands in with a credential of its own."""
-        return self._added.credential
+        return self.added.credential
 
     async def send(self, request: UpstreamRequest) -> UpstreamAnswer:
         """Send a request, dressed; raises as the upstream does."""
-        headers = with_injected(request.headers, self._api.credential, self._added)
-        return await self._upstream.send(
+        headers = with_injected(request.headers, self.api.credential, self.added)
+        return await self.upstream.send(
             UpstreamRequest(request.method, request.target, headers, request.body)
         )
 

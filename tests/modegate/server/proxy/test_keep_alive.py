@@ -7,7 +7,7 @@ import asyncio
 from starlette.types import Message
 
 from modegate.server.clock import SystemClock
-from modegate.server.proxy.keep_alive import KeepAlive
+from modegate.server.proxy.sending import KeepAlive
 
 PATIENCE = 20.0
 

@@ -13,7 +13,7 @@ from yarl import URL
 
 from modegate.core.errors import UpstreamFailed, UpstreamTimeout
 from modegate.core.policy.upstreams import Base
-from modegate.server.upstream.failures import failure
+from modegate.server.upstream.connections import failure
 
 KEY = ConnectionKey("h", 443, True, True, None, None, None)
 URL_ = URL("https://h/v1?key=geheim")
