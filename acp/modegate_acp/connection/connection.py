@@ -14,8 +14,7 @@ from enum import IntEnum
 
 from modegate.core.errors import LevelNeeded, ModegateError
 from modegate.core.ids import SessionId, SessionKey, Tenant
-from modegate.core.policy.control import OWN_TOKEN
-from modegate.core.policy.model import Level
+from modegate.core.policy.model import OWN_TOKEN, Level
 from modegate.server.access import Grant
 from modegate.server.extension import Services
 from modegate_acp.connection.running_requests import CANCEL_REQUEST, RunningRequests

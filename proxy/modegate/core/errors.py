@@ -209,5 +209,4 @@ def openai_error(message: str, status: int, code: str) -> bytes:
 
 
 def error_json(error: ModegateError, body: ErrorBody = openai_error) -> bytes:
-    """Return an error's body as an API's clients expect it."""
     return body(str(error), error.status, error.code)

@@ -22,8 +22,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from modegate.core.ids import Tenant
-from modegate.core.policy.control import OWN_TOKEN
-from modegate.core.policy.model import Control, Level, Token
+from modegate.core.policy.model import OWN_TOKEN, Control, Level, Token
 from modegate.server.clock import Clock, SystemClock
 from modegate.server.control.token_file import weakness
 

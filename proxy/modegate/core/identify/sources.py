@@ -61,7 +61,6 @@ def of_session(sessions: Sessions) -> tuple[Source, ...]:
 
 
 def of_parent(sessions: Sessions) -> tuple[Source, ...]:
-    """Return the places of a parent's id."""
     return sources(sessions.parent or DEFAULT_PARENT)
 
 

@@ -52,7 +52,6 @@ class Status(StrEnum):
 
     @property
     def open(self) -> bool:
-        """Whether it can still be answered."""
         return self not in (Status.ANSWERED, Status.CLOSED)
 
 
@@ -125,7 +124,6 @@ class Approval:
 
     @property
     def approved(self) -> bool:
-        """Whether a person said yes."""
         return self.status is Status.ANSWERED and any(
             option.id == self.option and option.kind != "reject" for option in self.asked.options
         )

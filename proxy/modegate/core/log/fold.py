@@ -233,7 +233,6 @@ def fold(state: State, record: Record) -> State:
 
 
 def fold_all(records: Iterable[Record], state: State | None = None) -> State:
-    """Fold many records, from the start or from a given state."""
     folded = state or State()
     for record in records:
         folded = fold(folded, record)
@@ -246,7 +245,6 @@ CHECKPOINT_VERSION = 5
 
 
 def dump_state(state: State) -> bytes:
-    """Return a checkpoint."""
     return msgspec.json.encode(state)
 
 

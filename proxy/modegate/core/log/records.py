@@ -51,7 +51,6 @@ _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 
 
 def encode(entry: Entry) -> bytes:
-    """Return the envelope that a store keeps."""
     name = NAMES[type(entry.event)]
     return msgspec.json.encode(
         {"v": VERSION, "type": name, "at": entry.at, "by": entry.by, "data": entry.event}

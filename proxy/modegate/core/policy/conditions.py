@@ -22,7 +22,6 @@ class Condition:
     glob: str | None = None
 
     def met_by(self, value: Any) -> bool:
-        """Return whether an argument's value is what it must be."""
         if self.glob is not None:
             return isinstance(value, str) and glob_matches(self.glob, value)
         if self.one_of is not None:

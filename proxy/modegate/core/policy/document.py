@@ -71,11 +71,9 @@ class YamlValue:
     key: yaml.Node | None = None
 
     def __post_init__(self) -> None:
-        """Count the visit, with its limit."""
         self.document.visit(self.node, self.path)
 
     def problem(self, message: str) -> None:
-        """Note what is wrong with the value."""
         self._note(self.node, message)
 
     def hidden_problem(self, message: str) -> None:
@@ -167,7 +165,6 @@ class YamlValue:
         return None
 
     def is_mapping(self) -> bool:
-        """Return whether it is a mapping, where a scalar could stand too."""
         return isinstance(self.node, yaml.MappingNode)
 
     def _note(self, node: yaml.Node, message: str) -> None:

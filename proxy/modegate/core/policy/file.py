@@ -14,14 +14,26 @@ from typing import Any
 
 import msgspec
 
-from modegate.core.errors import DialectName
-from modegate.core.ids import ModeId, Tenant
-from modegate.core.policy.control import known_tenant, read_control
+from modegate.core.errors import DialectName, UnknownTenant
+from modegate.core.ids import ModeId, Tenant, parse_tenant
 from modegate.core.policy.document import YamlValue, read_document
-from modegate.core.policy.model import EXPIRES_MS, WAITS, Control, Limits, Policy, Sessions, Waits
+from modegate.core.policy.model import (
+    EXPIRES_MS,
+    OWN_TOKEN,
+    WAITS,
+    AcpControl,
+    Control,
+    Level,
+    Limits,
+    Policy,
+    Sessions,
+    Token,
+    Waits,
+)
 from modegate.core.policy.modes import read_modes
 from modegate.core.policy.problems import PolicyProblems
 from modegate.core.policy.schema import (
+    NAME,
     Field,
     Section,
     choice,
@@ -31,6 +43,7 @@ from modegate.core.policy.schema import (
     mode_reference,
     size,
     source,
+    variable,
 )
 from modegate.core.policy.upstreams_file import read_routes, read_upstreams
 
@@ -97,7 +110,7 @@ def _by_tenant(value: YamlValue) -> dict[Tenant, ModeId]:
     read = {
         tenant: mode_reference(mode)
         for name, mode in (value.mapping() or {}).items()
-        if (tenant := known_tenant(mode, name))
+        if (tenant := _known_tenant(mode, name))
     }
     return {tenant: mode for tenant, mode in read.items() if mode is not None}
 
@@ -141,6 +154,57 @@ _APPROVALS = Section(
     Field("timeout", duration(EXPIRES_MS / 1000), "streamed"),
     Field("timeout_whole", duration(EXPIRES_MS / 1000), "whole"),
 )
+
+
+def _tokens(value: YamlValue) -> tuple[Token, ...]:
+    tokens: list[Token] = []
+    for entry in value.sequence() or ():
+        token = _TOKEN.into(Token)(entry)
+        if token is None:
+            continue
+        for other in tokens:
+            if other.name == token.name:
+                entry.problem(f"a second token of the name {token.name!r}")
+            if other.env == token.env:
+                entry.problem(f"has the same secret as {other.name!r}")
+        tokens.append(token)
+    return tuple(tokens)
+
+
+def _name(value: YamlValue) -> str | None:
+    name = value.string()
+    if name is not None and not NAME.fullmatch(name):
+        # What was written is not shown: it may be the secret itself.
+        value.hidden_problem("must be 1 to 64 letters, digits and ._-")
+        return None
+    if name == OWN_TOKEN:
+        value.problem(f"{OWN_TOKEN!r} is the name of the proxy's own token")
+    return name
+
+
+def _tenant(value: YamlValue) -> Tenant | None:
+    name = value.string()
+    return None if name is None else _known_tenant(value, name)
+
+
+def _known_tenant(value: YamlValue, name: str) -> Tenant | None:
+    """Return the tenant of this name, or note that no agent can be of it."""
+    try:
+        return parse_tenant(name)
+    except UnknownTenant as error:
+        value.problem(str(error))
+        return None
+
+
+_TOKEN = Section(
+    "control.tokens[]",
+    Field("name", _name, required=True),
+    Field("env", variable, required=True),
+    Field("level", choice(*Level), required=True),
+    Field("tenants", list_of(_tenant)),
+)
+_ACP = Section("control.acp", Field("confirm_loosening", YamlValue.boolean))
+_CONTROL = Section("control", Field("tokens", _tokens), Field("acp", _ACP.into(AcpControl)))
 _POLICY = Section(
     "",
     Field("version", _version),
@@ -149,7 +213,7 @@ _POLICY = Section(
     Field("limits", _LIMITS.into(Limits)),
     Field("approvals", _APPROVALS.into(Waits)),
     Field("narrate", YamlValue.boolean),
-    Field("control", read_control),
+    Field("control", _CONTROL.into(Control)),
     Field("upstreams", read_upstreams),
     Field("routes", read_routes),
 )

@@ -48,7 +48,6 @@ class ModesInForce:
 
     @property
     def gated(self) -> bool:
-        """Whether any mode is in force."""
         return bool(self.modes)
 
     @property
@@ -73,7 +72,6 @@ class ModesInForce:
         return max(found, key=lambda ruling: STRICTNESS[ruling[0].verdict], default=free)
 
     def may_offer(self, name: ToolName) -> bool:
-        """Return whether a tool of this name may be shown to the model."""
         return all(verdicts.may_offer(one.mode, name) for one in self.modes)
 
     def may_run(self, name: ToolName) -> bool:

@@ -121,7 +121,6 @@ def may_offer(mode: Mode, name: ToolName) -> bool:
 
 
 def _denies_similar(rules: Sequence[Rule], name: str) -> bool:
-    """Return whether some rule refuses every call of a similar name."""
     return any(
         rule.effect is Effect.DENY and rule.when is None and misspelled(rule.pattern, name)
         for rule in rules

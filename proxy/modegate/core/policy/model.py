@@ -161,11 +161,14 @@ class Waits:
 
     @property
     def longest(self) -> float:
-        """The longest time that any step waits."""
         return max(self.streamed, self.whole)
 
 
 WAITS = Waits()
+
+
+OWN_TOKEN = "control"  # noqa: S105 -- a name, not a secret
+"""What the log calls the token of the process itself, so that no other can have the name."""
 
 
 class Level(StrEnum):

@@ -9,15 +9,9 @@ from modegate.core.ids import DEFAULT_MODE, ModeId
 from modegate.core.policy.conditions import Condition, When
 from modegate.core.policy.document import YamlValue
 from modegate.core.policy.model import EXIT_TOOL, Effect, Exit, ExitOption, Mode, Rule
-from modegate.core.policy.schema import (
-    Field,
-    Section,
-    alias,
-    choice,
-    list_of,
-    mode_name,
-    mode_reference,
-)
+from modegate.core.policy.schema import NAME, Field, Section, choice, list_of, mode_reference
+
+MAX_ALIAS = 256
 
 
 def read_tools(value: YamlValue) -> tuple[tuple[Rule, ...], bool]:
@@ -133,6 +127,25 @@ def _exit(value: YamlValue) -> Exit | None:
     return replace(_exit_to(found.pop("to", DEFAULT_MODE)), **found)
 
 
+def alias(value: YamlValue) -> str | None:
+    """Read another id of a mode, which no mode of the file has by now.
+
+    Any text will do, since some clients send the address of a page as the id of a mode.
+    """
+    name = value.string()
+    taken = value.document.names.setdefault("aliases", [])
+    if name is None:
+        return None
+    if len(name) > MAX_ALIAS:
+        value.problem(f"must have {MAX_ALIAS} characters at most")
+    elif name in taken or name in value.document.names.get("modes", ()):
+        value.problem("names a mode already; an alias must lead to one mode only")
+    else:
+        taken.append(name)
+        return name
+    return None
+
+
 _MODE = Section(
     "modes.*",
     Field("name", YamlValue.string),
@@ -158,6 +171,19 @@ def _mode(value: YamlValue, mode_id: ModeId) -> Mode | None:
     if EXIT_TOOL in found["section"] and found["exit"] is None and "exit" not in values:
         values["section"].problem(f"names {EXIT_TOOL}, but the mode has no exit")
     return Mode(id=mode_id, rules=rules, **found)
+
+
+def mode_name(value: YamlValue, name: str) -> ModeId | None:
+    """Check the key under which a mode is defined."""
+    if name == DEFAULT_MODE:
+        value.key_problem("'default' is reserved: it means no policy and cannot be defined")
+    elif not NAME.fullmatch(name):
+        value.key_problem(
+            "not a mode id: 1 to 64 letters, digits and ._-, beginning with a letter or a digit"
+        )
+    else:
+        return ModeId(name)
+    return None
 
 
 def read_modes(value: YamlValue) -> dict[ModeId, Mode]:

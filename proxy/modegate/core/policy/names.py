@@ -38,7 +38,6 @@ def is_glob(pattern: str) -> bool:
 
 
 def glob_matches(pattern: str, text: str) -> bool:
-    """Return whether the whole text matches the pattern."""
     if not is_glob(pattern):
         return pattern == text  # most patterns are names, and each request asks of every tool
     return _compiled(pattern).fullmatch(text) is not None

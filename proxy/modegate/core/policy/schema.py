@@ -16,8 +16,6 @@ from modegate.core.ids import DEFAULT_MODE, ModeId
 from modegate.core.policy.document import YamlValue, suggestion
 from modegate.core.policy.model import Source
 
-MAX_ALIAS = 256
-
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 """What modes, upstreams and tokens may be called."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
@@ -89,7 +87,6 @@ def list_of(read: Callable[[YamlValue], T | None]) -> Callable[[YamlValue], tupl
 
 
 def choice(*options: S) -> Callable[[YamlValue], S | None]:
-    """Return a reader of one of a few words."""
 
     def reader(value: YamlValue) -> S | None:
         word = value.string()
@@ -166,19 +163,6 @@ def variable(value: YamlValue) -> str | None:
     return None
 
 
-def mode_name(value: YamlValue, name: str) -> ModeId | None:
-    """Check the key under which a mode is defined."""
-    if name == DEFAULT_MODE:
-        value.key_problem("'default' is reserved: it means no policy and cannot be defined")
-    elif not NAME.fullmatch(name):
-        value.key_problem(
-            "not a mode id: 1 to 64 letters, digits and ._-, beginning with a letter or a digit"
-        )
-    else:
-        return ModeId(name)
-    return None
-
-
 def mode_reference(value: YamlValue) -> ModeId | None:
     """Read the name of a mode that the file defines, or `default`."""
     name = value.string()
@@ -186,25 +170,6 @@ def mode_reference(value: YamlValue) -> ModeId | None:
     if name is None or name in modes:
         return None if name is None else ModeId(name)
     value.problem(f"no such mode; {suggestion(name, modes)}")
-    return None
-
-
-def alias(value: YamlValue) -> str | None:
-    """Read another id of a mode, which no mode of the file has by now.
-
-    Any text will do, since some clients send the address of a page as the id of a mode.
-    """
-    name = value.string()
-    taken = value.document.names.setdefault("aliases", [])
-    if name is None:
-        return None
-    if len(name) > MAX_ALIAS:
-        value.problem(f"must have {MAX_ALIAS} characters at most")
-    elif name in taken or name in value.document.names.get("modes", ()):
-        value.problem("names a mode already; an alias must lead to one mode only")
-    else:
-        taken.append(name)
-        return name
     return None
 
 

@@ -106,7 +106,6 @@ def duplicates(root: yaml.Node) -> Iterator[Problem]:
 
 
 def joined(path: str, key: yaml.Node) -> str:
-    """Return the path of a key's value."""
     name = str(key.value) if isinstance(key, yaml.ScalarNode) else "?"
     return f"{path}.{name}" if path else name
 

@@ -11,8 +11,7 @@ from starlette.responses import Response
 
 from modegate.core.errors import BadRequest, LevelNeeded, ModegateError, TooLarge, UnknownMode
 from modegate.core.ids import LOCAL, Tenant, parse_tenant
-from modegate.core.policy.control import OWN_TOKEN
-from modegate.core.policy.model import Level
+from modegate.core.policy.model import OWN_TOKEN, Level
 from modegate.server.access import GRANT, Grant, problem
 
 T = TypeVar("T")
