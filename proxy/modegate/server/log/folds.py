@@ -34,6 +34,9 @@ ATTEMPTS = 20
 Decide = Callable[[State], Sequence[Event]]
 """Returns the events to append to a state's log; raises to refuse."""
 
+Author = str | Callable[[Event], str]
+"""Who writes all of some events, or who writes each."""
+
 
 @dataclass(frozen=True, slots=True)
 class Decided:
@@ -118,18 +121,12 @@ class Folds:
             tell(key)
 
     async def decide(
-        self,
-        key: SessionKey,
-        by: str | Callable[[Event], str],
-        decide: Decide,
-        *,
-        confirm: bool = False,
+        self, key: SessionKey, by: Author, decide: Decide, *, confirm: bool = False
     ) -> Decided:
         """Append what `decide` returns for the session's state; if others append first, decide anew.
 
-        `decide` gets the very state that its events will follow. `by` is who writes the events, or who writes
-        each. With `confirm`, append even if there are none, which tells the feed again where the log ends: an
-        earlier append may have failed before that.
+        `decide` gets the very state that its events will follow. With `confirm`, append even if there are
+        none, which tells the feed again where the log ends: an earlier append may have failed before that.
 
         Raises:
             Conflict: others kept appending. Only a person is told so.

@@ -34,11 +34,6 @@ class RedisLog(RedisIndex):
     def __init__(
         self, url: str, *, feed_cap: int = FEED_CAP, trusted: TrustedStore | None = None
     ) -> None:
-        """Keep the address; the first call connects. `trusted` says which store is trusted.
-
-        Raises:
-            ValueError: the URL cannot be read.
-        """
         super().__init__(url, trusted or TrustedStore())
         self._feed_cap = feed_cap
         self._append = self._writer.register_script(keys.APPEND)

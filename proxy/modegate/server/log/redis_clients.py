@@ -52,11 +52,6 @@ class RedisClients:
     """
 
     def __init__(self, url: str) -> None:
-        """Keep the address; the first command connects.
-
-        Raises:
-            ValueError: the URL cannot be read.
-        """
         self.feed_connects = 0
         self._sentinels = _Sentinels(url) if url.partition(":")[0] in SCHEMES else None
         # Untyped: redis-py annotates the answers of every protocol and decoding at once.

@@ -17,15 +17,7 @@ from modegate.core.ids import Seq, SessionId, SessionKey, Tenant
 from modegate.core.log.approval_events import ApprovalAsked
 from modegate.core.log.events import SessionOpen
 from modegate.core.log.records import Entry
-from modegate.server.log.common import (
-    ANY_AGENT,
-    DERIVED,
-    KEEP_QUESTIONS_MS,
-    Failures,
-    is_sibling_of_all,
-    page,
-    read_cursor,
-)
+from modegate.server.log import common
 from modegate.server.log.protocol import Listed, Page, Question, Seen
 from modegate.server.log.redis_clients import RedisClients
 from modegate.server.log.redis_identity import RedisIdentity
@@ -43,7 +35,7 @@ class RedisIndex:
         self._reader, self._writer = self._clients.reader, self._clients.writer
         self._trusted = trusted
         self._identity = RedisIdentity(self._clients, trusted)
-        self._failures = Failures()
+        self._failures = common.Failures()
 
     @contextmanager
     def _reported(self, what: str) -> Iterator[None]:
@@ -65,7 +57,7 @@ class RedisIndex:
         """Note what must not be missing once the entries are in the log."""
         # First, so that no question is in a log and not in the index.
         await self._note_questions(key, entries)
-        if is_sibling_of_all(key, entries):
+        if common.is_sibling_of_all(key, entries):
             await self._note_unknown(key)
         await self._identity.mark(key.tenant)
 
@@ -74,15 +66,15 @@ class RedisIndex:
         if await self._writer.exists(SessionKeys(key).events):
             return
         if await self._writer.hget(index.seen, key.session) is None:
-            await self._writer.sadd(index.derived(ANY_AGENT), key.session)
-            await self._writer.zadd(index.ends, {index.derived_mark(ANY_AGENT): 0})
+            await self._writer.sadd(index.derived(common.ANY_AGENT), key.session)
+            await self._writer.zadd(index.ends, {index.derived_mark(common.ANY_AGENT): 0})
 
     async def _note_questions(self, key: SessionKey, entries: Sequence[Entry]) -> None:
         asked = {e.event.id: e.event.expires for e in entries if isinstance(e.event, ApprovalAsked)}
         if not asked:
             return
         index = Index(key.tenant)
-        over = entries[-1].at - KEEP_QUESTIONS_MS
+        over = entries[-1].at - common.KEEP_QUESTIONS_MS
         old = await self._writer.zrangebyscore(index.ask_ends, "-inf", over)
         pipe = self._writer.pipeline(transaction=True)
         if old:
@@ -110,7 +102,7 @@ class RedisIndex:
                 index = Index(one.key.tenant)
                 pipe.zadd(index.times, {one.key.session: one.at}, gt=True)
                 pipe.hset(index.seen, one.key.session, msgspec.json.encode((one.agent, one.how)))
-                if one.how == DERIVED:
+                if one.how == common.DERIVED:
                     add_derived(pipe, index, one.agent, one.key.session)
             await pipe.execute()
 
@@ -142,7 +134,7 @@ class RedisIndex:
             for (at, name), seq, noted in zip(found, seqs, seen, strict=False):
                 agent, how = _decode_seen(noted) if noted else ("", "")
                 rows.append(Listed(_key(tenant, name), Seq(int(seq or 0)), agent, how, at))
-            return page(rows, more=len(found) > limit)
+            return common.page(rows, more=len(found) > limit)
 
     async def _require_ours(self) -> None:
         """Check what a list was read from: an empty one of another store would say that there is nothing."""
@@ -152,7 +144,7 @@ class RedisIndex:
     async def _newest(
         self, index: Index, cursor: str | None, count: int
     ) -> AsyncIterator[tuple[int, bytes]]:
-        at, session = read_cursor(cursor) if cursor else (None, SessionId(""))
+        at, session = common.read_cursor(cursor) if cursor else (None, SessionId(""))
         skip = 0
         while True:
             # Sessions of the same millisecond come in descending order too.
@@ -179,10 +171,9 @@ class RedisIndex:
             index = Index(tenant)
             pipe = self._reader.pipeline(transaction=False)
             pipe.hget(STORE, marked(tenant))
-            pipe.zmscore(
-                index.ends, [MARK, *(index.derived_mark(whose) for whose in (agent, ANY_AGENT))]
-            )
-            for whose in (agent, ANY_AGENT):
+            agents = (agent, common.ANY_AGENT)
+            pipe.zmscore(index.ends, [MARK, *(index.derived_mark(whose) for whose in agents)])
+            for whose in agents:
                 pipe.exists(index.derived(whose))
                 # The smaller of both sets bounds the work; the score of a plain set's members counts 1.
                 pipe.zinter({index.ends: 1, index.derived(whose): 0})

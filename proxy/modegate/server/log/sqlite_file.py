@@ -8,7 +8,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -75,11 +75,6 @@ class SqliteFile:
     """One connection that reads in the event loop's thread, and one that writes in a thread of its own."""
 
     def __init__(self, path: Path, trusted: TrustedStore) -> None:
-        """Open the file, creating it and its folder; `trusted` says which file is trusted.
-
-        Raises:
-            LogUnavailable: that cannot be done.
-        """
         create(path)
         self.trusted = trusted
         self._path = path
@@ -110,11 +105,7 @@ class SqliteFile:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Yield the connection that reads.
-
-        Raises:
-            LogUnavailable: what is read within cannot be read.
-        """
+        """Yield the connection that reads; what cannot be read within raises `LogUnavailable`."""
         self._require_file()
         try:
             yield self.reader
@@ -122,11 +113,7 @@ class SqliteFile:
             raise self._failures.error("read", error) from error
 
     async def write(self, job: Callable[[sqlite3.Connection], T]) -> T:
-        """Do a job as one transaction, durably.
-
-        Raises:
-            LogUnavailable: it cannot be written.
-        """
+        """Do a job as one transaction, durably; what cannot be written raises `LogUnavailable`."""
         self._require_file()
         loop = asyncio.get_running_loop()
         try:
@@ -188,19 +175,17 @@ def create(path: Path) -> None:
     for attempt in range(1, OPEN_ATTEMPTS + 1):
         try:
             return _prepare(path)
-        except sqlite3.OperationalError as error:
+        except sqlite3.Error as error:
             # Turning WAL on does not wait for the busy timeout when another process does the same.
-            if "locked" not in str(error) or attempt == OPEN_ATTEMPTS:
+            locked = isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
+            if not locked or attempt == OPEN_ATTEMPTS:
                 raise LogUnavailable(f"the event log {path} cannot be opened: {error}") from error
             time.sleep(OPEN_PAUSE_S)
-        except sqlite3.Error as error:
-            raise LogUnavailable(f"the event log {path} cannot be opened: {error}") from error
     return None
 
 
 def _prepare(path: Path) -> None:
-    db = connect(path)
-    try:
+    with closing(connect(path)) as db:
         found: int = db.execute("pragma user_version").fetchone()[0]
         if found > SCHEMA_VERSION:
             raise LogUnavailable(f"the event log {path} was written by a newer modegate")
@@ -208,8 +193,6 @@ def _prepare(path: Path) -> None:
             db.execute("pragma journal_mode = wal").fetchone()
             script = f"begin immediate; {_SCHEMA} pragma user_version = {SCHEMA_VERSION}; commit;"
             db.executescript(script)
-    finally:
-        db.close()
 
 
 def connect(path: Path) -> sqlite3.Connection:
