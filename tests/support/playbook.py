@@ -27,7 +27,7 @@ from modegate.core.policy.in_force import ModesInForce, modes_in_force
 from modegate.core.policy.model import Effect as RuleEffect
 from modegate.core.policy.model import Limits, Mode, Policy, Rule
 from modegate.core.policy.waiting import abandoned
-from modegate.core.step.answer.passed_bytes import Passed
+from modegate.core.step.answer.relayed import Passed
 from modegate.core.step.dialect import AnyDialect
 from modegate.core.step.effects import (
     Abandon,

@@ -36,10 +36,9 @@ from modegate.core.step.effects import (
     StopUpstream,
 )
 from modegate.core.step.ending import Ending
-from modegate.core.step.phase import takes
+from modegate.core.step.phase import Treatment, takes
 from modegate.core.step.request.hop_requests import HopRequests, StepRequest
 from modegate.core.step.request.retry import Retry
-from modegate.core.step.treatment import Treatment
 from modegate.core.step.verdicts import Verdicts
 from modegate.core.wire import headers
 from modegate.core.wire.content_encoding import UnknownEncoding
@@ -51,7 +50,6 @@ class Answering(Ending):
     _verdicts: Verdicts
 
     def __init__(self, dialect: AnyDialect, step: StepRequest) -> None:
-        """Take a request that was not yet looked at."""
         super().__init__(dialect, step)
         self._requests = HopRequests(dialect, step)
         self._retry = Retry(dialect, self._requests)
@@ -59,7 +57,6 @@ class Answering(Ending):
 
     @takes
     def upstream_head(self, status: int, lines: Headers) -> list[Effect]:
-        """Take the head of a hop's answer."""
         return self._headed(status, lines)
 
     def _headed(self, status: int, lines: Headers) -> list[Effect]:
@@ -111,7 +108,6 @@ class Answering(Ending):
 
     @takes
     def upstream_data(self, data: bytes) -> list[Effect]:
-        """Take a piece of the hop's body."""
         self._answer.feed(data)
         return self._advance()
 

@@ -28,9 +28,8 @@ from modegate.core.step.effects import (
     SendHead,
     StopUpstream,
 )
-from modegate.core.step.phase import Phase, takes
+from modegate.core.step.phase import Phase, Treatment, takes
 from modegate.core.step.request.hop_requests import StepRequest
-from modegate.core.step.treatment import Treatment
 from modegate.core.wire import headers
 
 
@@ -43,7 +42,6 @@ class Ending:
     """What the session stood under when that was last read."""
 
     def __init__(self, dialect: AnyDialect, step: StepRequest) -> None:
-        """Begin with nothing sent."""
         self.phase = Phase.OPENING
         self._dialect = dialect
         self._step = step
@@ -133,7 +131,6 @@ class Ending:
         return [*effects, SendBytes(end.body), StopUpstream(), Finish(outcome)]
 
     def _cut(self, error: UpstreamFailed) -> list[Effect]:
-        """End where the upstream broke off."""
         if self._answer.as_it_came and self._answer.streams:
             return [Count(Counted.UPSTREAM_CUT), Finish("cut", broken=True)]
         return [Count(Counted.UPSTREAM_CUT), *self._broken_off(error)]

@@ -14,24 +14,13 @@ from collections.abc import Mapping
 from modegate.core.errors import ModegateError
 from modegate.core.policy.in_force import ModesInForce
 from modegate.core.policy.model import EXIT_TOOL
-from modegate.core.step.answer.answer import (
-    Answer,
-    Stage,
-)
-from modegate.core.step.answer.passed_bytes import Passed
-from modegate.core.step.answer.relayed import Relayed
+from modegate.core.step.answer.answer import Answer, Stage
+from modegate.core.step.answer.relayed import Passed, Relayed
 from modegate.core.step.answer.stream_detection import is_plain_stream
 from modegate.core.step.answering import Answering
-from modegate.core.step.effects import (
-    Count,
-    Counted,
-    Effect,
-    Headers,
-    ReadBlobs,
-)
-from modegate.core.step.phase import takes
+from modegate.core.step.effects import Count, Counted, Effect, Headers, ReadBlobs
+from modegate.core.step.phase import Treatment, takes
 from modegate.core.step.request.hop_requests import StepRequest
-from modegate.core.step.treatment import Treatment
 from modegate.core.step.verdicts import Verdicts
 
 __all__ = ["Exchange", "StepRequest"]
@@ -39,8 +28,6 @@ __all__ = ["Exchange", "StepRequest"]
 
 class Exchange(Answering):
     """One step."""
-
-    # From here on: what happens to a step, in order.
 
     @takes
     def begin(self, in_force: ModesInForce) -> list[Effect]:
@@ -108,11 +95,11 @@ class Exchange(Answering):
         if (unread := answer.passed()) is None:
             return []
         status, lines, passed = unread
-        if not (is_plain_stream(lines) and 200 <= status < 300) or passed.pieces is None:
+        if not (is_plain_stream(lines) and 200 <= status < 300) or passed is None:
             return self._cut_off()
         hop = self._readers.resumed(self._verdicts.offer, self._now.policy.limits)
         try:
-            whole, begun = hop.overtake(passed.pieces)
+            whole, begun = hop.overtake(passed)
         except ModegateError:
             return self._cut_off()
         self._under_way(hop)
@@ -133,7 +120,7 @@ class Exchange(Answering):
             # It is not asked again, as what forbids it now was not in force.
             self._now, self._treatment = now, Treatment.GATE
             return []
-        if self._texts_pass and not self._requests.holds_texts(now):
+        if self._texts_pass and self._requests.texts(now) is None:
             return []
         relayed = self._treatment is Treatment.RELAY or self._answer.passed() is not None
         if relayed and self._requests.readable:
@@ -147,10 +134,8 @@ class Exchange(Answering):
         requests, closing = self._requests, self._closing
         self._verdicts = Verdicts(self._dialect, self._step.step, requests)
         closing.place, closing.model = requests.conversation.place, requests.model
-        closing.naming.kept, closing.naming.lane = (
-            requests.kept,
-            requests.conversation.lane_with_tools,
-        )
+        closing.naming.kept = requests.kept
+        closing.naming.lane = requests.conversation.lane_of(has_tools=True)
 
     def _read_on(self, now: ModesInForce) -> None:
         """Read what nobody wanted to read when it was asked for."""
@@ -178,7 +163,6 @@ class Exchange(Answering):
 
     @property
     def holding(self) -> bool:
-        """Whether some call of the answer under way is held back."""
         return self._answer.holding
 
     def knows(self, tool: str) -> bool:

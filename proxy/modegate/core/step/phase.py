@@ -1,4 +1,4 @@
-"""The phases of a step, and which input is taken in which.
+"""How far a step reads its answer; its phases, and which input is taken in which.
 
 `TABLE` has a row for each phase. An input that a row does not have is a bug of whoever performs the effects,
 and raises; one that leads nowhere comes too late, and changes nothing. `docs/architecture.md` prints it.
@@ -7,18 +7,23 @@ and raises; one that leads nowhere comes too late, and changes nothing. `docs/ar
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from functools import wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-from modegate.core.step.effects import (
-    AskPerson,
-    CallUpstream,
-    Effect,
-    Finish,
-    ReadBlobs,
-    ReadState,
-)
+from modegate.core.step.effects import AskPerson, CallUpstream, Effect, Finish, ReadBlobs, ReadState
+
+
+class Treatment(IntEnum):
+    """Decided once, as a step opens; from there on it only rises."""
+
+    RELAY = 0
+    """The bytes pass as they come: no mode is in force, and nothing of ours can stand in the answer."""
+    WATCH = 1
+    """No mode is in force, but the model may call an exit tool that it no longer has: the answer is read
+    and judged, and what nobody can read passes."""
+    GATE = 2
+    """A mode is in force: what cannot be read goes nowhere."""
 
 
 class Phase(StrEnum):

@@ -27,7 +27,6 @@ class Verdicts:
     """What its model was shown."""
 
     def __init__(self, dialect: AnyDialect, step: StepId, requests: HopRequests) -> None:
-        """Begin a step whose answers are read."""
         self._dialect = dialect
         self._step = step
         self._requests = requests

@@ -10,7 +10,7 @@ from starlette.types import Send
 
 from modegate.core.errors import Overloaded, UpstreamFailed
 from modegate.core.policy.in_force import ModesInForce
-from modegate.core.step.answer.passed_bytes import Passed
+from modegate.core.step.answer.relayed import Passed
 from modegate.server.proxy.memory import Share
 from modegate.server.proxy.step_log import StepLog
 from modegate.server.proxy.watchers import SessionWatch
@@ -78,33 +78,23 @@ async def pass_through(
         await send(
             {"type": "http.response.start", "status": answer.status, "headers": answer.headers}
         )
-        if watched is None:
-            return await _copy(chunks, send)
-        return await _copy_watched(answer, chunks, send, watched)
+        return await _copy(answer, chunks, send, watched)
     finally:
         await answer.close()
 
 
-async def _copy(chunks: AsyncIterator[bytes], send: Send) -> str:
-    try:
-        async for chunk in chunks:
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
-    except UpstreamFailed:
-        return "cut"
-    await send({"type": "http.response.body", "body": b"", "more_body": False})
-    return "passed"
-
-
-async def _copy_watched(
-    answer: UpstreamAnswer, chunks: AsyncIterator[bytes], send: Send, watched: Watched
+async def _copy(
+    answer: UpstreamAnswer, chunks: AsyncIterator[bytes], send: Send, watched: Watched | None
 ) -> str:
-    passed, mark = Passed(), watched.watch.mark
+    passed = Passed()
     try:
         async for chunk in chunks:
-            if mark.changed and (now := await watched.watch.tightened()) is not None:
-                async with aclosing(_before(chunk, chunks)) as rest:
-                    return await watched.overtake(UnderWayAnswer(answer, rest, passed), now)
-            watched.keep(passed, chunk)
+            if watched is not None:
+                changed = watched.watch.mark.changed
+                if changed and (now := await watched.watch.tightened()) is not None:
+                    async with aclosing(_before(chunk, chunks)) as rest:
+                        return await watched.overtake(UnderWayAnswer(answer, rest, passed), now)
+                watched.keep(passed, chunk)
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
     except UpstreamFailed:
         return "cut"

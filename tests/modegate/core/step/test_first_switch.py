@@ -8,7 +8,7 @@ import json
 import pytest
 
 from modegate.core.log.events import CallJudged
-from modegate.core.step.answer import passed_bytes
+from modegate.core.step.answer.relayed import MAX_PASSED
 from modegate.core.step.effects import Counted
 from modegate.scripted.model import ScriptedCall, Turn
 from support.playbook import (
@@ -180,7 +180,7 @@ UNREADABLE = {
     "an odd frame": Reply(b"data: 1\ndata: 2\n\n" + HELLO),
     "data in a comment, for who cuts there": Reply(b": x\x1cdata: {}\n\n" + HELLO),
     "data behind a line end of some": Reply(": x\u2028data: {}\n\n".encode() + HELLO),
-    "too long": Reply(text("x" * passed_bytes.MAX_PASSED) + HELLO),
+    "too long": Reply(text("x" * MAX_PASSED) + HELLO),
 }
 
 

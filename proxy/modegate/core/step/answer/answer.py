@@ -13,9 +13,9 @@ from typing import Any
 from modegate.core.errors import AnswerUnreadable, ModegateError, bare
 from modegate.core.step.answer.calls import Gathered
 from modegate.core.step.answer.parts import ChoiceRead
-from modegate.core.step.answer.passed_bytes import Passed
 from modegate.core.step.answer.rejection import Rejection
 from modegate.core.step.effects import Headers
+from modegate.core.step.text_calls.gate import TextGate
 from modegate.core.wire.content_encoding import MAX_DECODED, BadEncoding, Decoder
 
 
@@ -158,8 +158,8 @@ class Answer:
         """Return what it is taken for where no more of it comes, if that is not known yet."""
         return None
 
-    def passed(self) -> tuple[int, Headers, Passed] | None:
-        """Return its head and what of it has passed unread, if it is one that does."""
+    def passed(self) -> tuple[int, Headers, list[bytes] | None] | None:
+        """Return its head and what of it has passed unread (None if too much), if it is one that does."""
         return None
 
 
@@ -170,11 +170,15 @@ class ReadAnswer(Answer):
     """What takes its coding off; None if it has none."""
     failure: ModegateError | None = None
     """Why it cannot be read any further."""
+    texts: TextGate | None = None
+    """What holds back calls in plain text."""
+    ended = False
+    """Its bytes have."""
 
     @property
     def unended(self) -> bool:
         """Whether no other hop may follow, as its text could make a call of this one's."""
-        return False
+        return self.texts is not None and self.texts.unended
 
     @property
     def holds_words(self) -> bool:
@@ -197,6 +201,7 @@ class ReadAnswer(Answer):
             self.failure = unreadable(error)
         else:
             self._end()
+        self.ended = True
 
     @property
     def unread(self) -> int:

@@ -1,11 +1,42 @@
-"""Answers that the client gets as they came: at once, or once they are known to be an error."""
+"""Answers that the client gets as they came: at once, or once they are known to be an error.
+
+In the default mode nothing is read. If a person tightens the session while an answer passes, what comes
+from then on is judged (L8), and to know what a frame means one must have read those in front of it. So what
+has passed is kept (`Passed`).
+"""
 
 from __future__ import annotations
 
 from modegate.core.step.answer.answer import Answer, Outcome, Refusal, Shown, Stage
-from modegate.core.step.answer.passed_bytes import Passed
 from modegate.core.step.answer.rejection import MAX_REJECTION, Rejection
 from modegate.core.step.effects import Headers
+
+MAX_PASSED = 2 * 2**20
+"""Bytes kept of one answer, some ten thousand tokens; a longer one is cut off where it cannot be read."""
+
+
+class Passed:
+    """The bytes of one answer that its client has got; adding costs next to nothing."""
+
+    __slots__ = ("pieces", "size")
+
+    def __init__(self) -> None:
+        self.size = 0
+        """Bytes that are kept."""
+        self.pieces: list[bytes] | None = []
+        """None once they are too many."""
+
+    def add(self, piece: bytes) -> None:
+        if self.pieces is not None:
+            self.pieces.append(piece)
+            self.size += len(piece)
+            if self.size > MAX_PASSED:
+                self.forget()
+
+    def forget(self) -> None:
+        """Keep nothing any more: there is no room."""
+        self.pieces = None
+        self.size = 0
 
 
 class Relayed(Answer):
@@ -17,7 +48,6 @@ class Relayed(Answer):
     torn = True
 
     def __init__(self, status: int, lines: Headers, passed: Passed | None = None) -> None:
-        """Begin with the head, and with what has passed."""
         self._head = status, lines
         self._passed = Passed() if passed is None else passed
         self._out = bytearray()
@@ -43,8 +73,8 @@ class Relayed(Answer):
         self._out.clear()
         return out
 
-    def passed(self) -> tuple[int, Headers, Passed]:
-        return (*self._head, self._passed)
+    def passed(self) -> tuple[int, Headers, list[bytes] | None]:
+        return (*self._head, self._passed.pieces)
 
 
 class Rejected(Answer):

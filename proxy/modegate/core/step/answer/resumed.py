@@ -52,7 +52,7 @@ class Resumed(Streamed):
             # It has gone in the pieces in which it came.
             call.restarts, call.repeats = call.restarts or call.repeats, False
         self._remember(read)
-        spoken = self._texts.passed() if self._texts is not None else []
+        spoken = self.texts.passed() if self.texts is not None else []
         return [*whole, *spoken], begun
 
     def _read_passed(self, frame: Frame) -> tuple[Frame, list[Part]]:
@@ -61,8 +61,8 @@ class Resumed(Streamed):
             raise AnswerUnreadable("the client could have found a call beside the data")
         if self.straight is not None:
             self.straight.take(frame.checked())
-        if self._texts is not None:
-            self._texts.take(frame)
+        if self.texts is not None:
+            self.texts.take(frame)
         parts = self._reader.read(frame)
         self._writer.seen(parts[-1])
         return frame, parts

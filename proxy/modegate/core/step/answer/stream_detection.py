@@ -43,7 +43,6 @@ class Unlabelled(Answer):
     """An answer, until its body tells what it is."""
 
     def __init__(self, status: int, lines: Headers) -> None:
-        """Begin with a head that does not say it."""
         self._status = status
         self._lines = lines
         self._body = bytearray()

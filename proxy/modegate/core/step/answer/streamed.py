@@ -14,7 +14,6 @@ from modegate.core.step.answer.calls import Gathered
 from modegate.core.step.answer.hold import Hold
 from modegate.core.step.answer.parts import ChoiceRead, Kind, Part, StreamReader, StreamWriter
 from modegate.core.step.answer.straightener import Straightener
-from modegate.core.step.text_calls.gate import TextGate
 from modegate.core.wire.sse import Frame
 from modegate.core.wire.sse_reader import FrameReader
 
@@ -37,21 +36,13 @@ class Streamed(ReadAnswer):
         limits: Limits,
         *,
         later: bool = False,
-        tolerated: bool = False,
-        texts: TextGate | None = None,
     ) -> None:
-        """Begin; in a `later` hop every finish waits for the end, as a log entry goes before it.
-
-        One that is `tolerated` is read as it came, since it may pass so. `texts` holds back calls in text.
-        """
-        self._texts = texts
-        self._tolerated = tolerated
+        """Begin; in a `later` hop every finish waits for the end, as a log entry goes before it."""
         self._reader = reader
         self._writer = writer
         self._frames = FrameReader(limits.frame)
         self._waiting: deque[Frame] = deque()
         self.hold = Hold(reader, limits.held, defer=later)
-        self.ended = False
         self._too_large: ModegateError | None = None
 
     @property
@@ -76,7 +67,7 @@ class Streamed(ReadAnswer):
 
     @property
     def kept(self) -> int:
-        texts = self._texts.size if self._texts is not None else 0
+        texts = self.texts.size if self.texts is not None else 0
         aside = self.straight.waiting if self.straight is not None else 0
         return self._frames.waiting + self.hold.size + texts + aside
 
@@ -85,29 +76,19 @@ class Streamed(ReadAnswer):
         return self._frames.waiting + super().unread
 
     @property
-    def unended(self) -> bool:
-        return self._texts is not None and self._texts.unended
-
-    @property
     def holding(self) -> bool:
         aside = self.straight is not None and self.straight.waiting > 0
-        return aside or self.hold.holding or (self._texts is not None and self._texts.holding)
+        return aside or self.hold.holding or (self.texts is not None and self.texts.holding)
 
     @property
     def holds_words(self) -> bool:
-        return self.hold.holds_words or (self._texts is not None and self._texts.holding)
+        return self.hold.holds_words or (self.texts is not None and self.texts.holding)
 
     def _finished(self) -> bool:
         """Return whether every choice has, though the answer has no end of its own."""
         choices = self._reader.choices.values()
-        held = self._texts is not None and self._texts.holding
+        held = self.texts is not None and self.texts.holding
         return bool(choices) and all(choice.finish for choice in choices) and not held
-
-    @property
-    def settled(self) -> bool:
-        """Whether something is left to decide on, or the answer's own end was reached."""
-        refused = any(choice.refused() for choice in self._reader.choices.values())
-        return refused or self.hold.done is not None or bool(self.to_judge())
 
     def _feed(self, data: bytes) -> None:
         try:
@@ -123,24 +104,24 @@ class Streamed(ReadAnswer):
         return [frame] if self.straight is None else self.straight.take(frame.checked())
 
     def _take_straight(self, frames: Iterable[Frame]) -> None:
-        if self._texts is None:
+        if self.texts is None:
             self._waiting.extend(frames)
             return
         for frame in frames:
-            self._texts.take(frame)
+            self.texts.take(frame)
 
     def _next_frame(self) -> Frame | None:
         """Return the frame that is to be read next, if it may be read yet."""
         if self._stops():
             return None
-        if not self._waiting and self._texts is not None:
+        if not self._waiting and self.texts is not None:
             # One at a time: what cannot be read takes nothing with it that stands in front.
-            self._waiting.extend(islice(self._texts.ready(), 1))
+            self._waiting.extend(islice(self.texts.ready(), 1))
             # What follows depends on the refusal, so the finish waits as behind a refused call.
-            self.hold.defer = self.hold.defer or self._texts.refused
+            self.hold.defer = self.hold.defer or self.texts.refused
         if not self._waiting:
             return None
-        return self._waiting[0] if self._tolerated else self._waiting[0].checked()
+        return self._waiting[0] if self.as_it_came else self._waiting[0].checked()
 
     def _stops(self) -> bool:
         """Return whether no frame is read now: the answer is over, or calls must be judged first."""
@@ -155,9 +136,8 @@ class Streamed(ReadAnswer):
                 self._take_straight(self.straight.end())
         except TooLarge as error:
             self._too_large = bare(error)
-        if self._texts is not None:
-            self._texts.end()
-        self.ended = True
+        if self.texts is not None:
+            self.texts.end()
 
     def advance(self) -> bytes:
         # Each frame is written before the next is read: what it becomes depends on those in front of it.
@@ -166,7 +146,7 @@ class Streamed(ReadAnswer):
             while (frame := self._next_frame()) is not None:
                 check(frame)
                 parts = self._reader.read(frame)
-                if self._tolerated and parts[0].kind is Kind.ERROR:
+                if self.as_it_came and parts[0].kind is Kind.ERROR:
                     raise UpstreamFailed("the upstream says that its answer failed")
                 self._writer.seen(parts[0])
                 out.append(self._pass(frame, parts))
@@ -177,23 +157,14 @@ class Streamed(ReadAnswer):
         return b"".join(out)
 
     def _pass(self, _frame: Frame, parts: list[Part]) -> bytes:
-        """Return what may go now that the first of the frames was read."""
         self._waiting.popleft()
         self.hold.take(parts)
         return self._writer.write(self.hold.advance())
 
     def to_judge(self) -> list[Gathered]:
-        if self.hold.done is not None or self._texts is None:
+        if self.hold.done is not None or self.texts is None:
             return self.hold.to_judge()
-        return [*self._texts.to_judge(), *self.hold.to_judge()]
-
-    def all_as_it_came(self) -> bytes:
-        """Return all that was held back, and what nobody can read, but for calls that were refused."""
-        held = self._writer.write(self.hold.all_held())
-        rest = self._frames.finish()
-        frames = [*self._waiting, rest] if rest is not None else [*self._waiting]
-        self._waiting.clear()
-        return held + b"".join(frame.raw for frame in frames)
+        return [*self.texts.to_judge(), *self.hold.to_judge()]
 
     def rest(self, closing: Mapping[int, str], earlier: Earlier) -> bytes:
         writer, hold, out = self._writer, self.hold, list[bytes]()

@@ -12,27 +12,21 @@ from modegate.core.step.answer.calls import Gathered
 from modegate.core.step.answer.hold import over
 from modegate.core.step.answer.parts import ChoiceRead, WholeAnswer
 from modegate.core.step.dialect import AnyDialect
-from modegate.core.step.text_calls.gate import TextGate
 from modegate.core.wire.sse import utf8
 
 
 class Whole(ReadAnswer):
     """A body that is read once it is there."""
 
-    straight: Callable[[bytes], bytes] | None = None
-    """What gives the answer of a loose server in the form that every client reads alike."""
-
     def __init__(
         self,
         dialect: AnyDialect,
         limits: Limits,
         *,
-        tolerated: bool = False,
-        texts: TextGate | None = None,
+        straight: Callable[[bytes], bytes] | None = None,
     ) -> None:
-        """Begin; one that is `tolerated` is read as it came. `texts` holds back calls in plain text."""
-        self._texts = texts
-        self._tolerated = tolerated
+        """Begin; `straight` gives a loose server's answer in the form that every client reads alike."""
+        self._straight = straight
         self._dialect = dialect
         self._limit = limits.body
         self._held = limits.held
@@ -61,10 +55,6 @@ class Whole(ReadAnswer):
     def kept(self) -> int:
         return len(self.body)
 
-    @property
-    def unended(self) -> bool:
-        return self._texts is not None and self._texts.unended
-
     def _feed(self, data: bytes) -> None:
         self.body += data
         if len(self.body) > self._limit:
@@ -76,20 +66,20 @@ class Whole(ReadAnswer):
     def _end(self) -> None:
         try:
             # As what most programs read in it, so that all clients read what is judged.
-            body = bytes(self.body) if self._tolerated else utf8(bytes(self.body))
-            body = body if self.straight is None else self.straight(body)
-            if self._texts is None:
+            body = bytes(self.body) if self.as_it_came else utf8(bytes(self.body))
+            body = body if self._straight is None else self._straight(body)
+            if self.texts is None:
                 self._read(body)
             else:
-                self._texts.whole(body)
+                self.texts.whole(body)
         except ModegateError as error:
             self.failure = bare(error)
 
     def advance(self) -> bytes:
         """Return nothing: a body goes when all of it is judged."""
-        if self._texts is not None and self._texts.holding and not self._texts.to_judge():
+        if self.texts is not None and self.texts.holding and not self.texts.to_judge():
             try:
-                self._read(self._texts.body())
+                self._read(self.texts.body())
             except ModegateError as error:
                 self.failure = bare(error)
         return b""
@@ -99,13 +89,13 @@ class Whole(ReadAnswer):
         answer = self._dialect.read_whole(body)
         if sum(_held(call) for one in answer.choices.values() for call in one.calls) > self._held:
             raise over(self._held)
-        if self._tolerated and answer.failed:
+        if self.as_it_came and answer.failed:
             raise UpstreamFailed("the upstream says that its answer failed")
         self._answer = answer
 
     def to_judge(self) -> list[Gathered]:
-        if self._texts is not None and self._texts.holding:
-            return self._texts.to_judge()
+        if self.texts is not None and self.texts.holding:
+            return self.texts.to_judge()
         return [call for choice in self.choices.values() for call in choice.calls if call.pending]
 
     def rest(self, closing: Mapping[int, str], earlier: Earlier) -> bytes:

@@ -17,7 +17,6 @@ class Conversation:
     """The place of one request."""
 
     def __init__(self, dialect: AnyDialect, request: Request, lines: Headers) -> None:
-        """Take a request that could be read, and its head."""
         self._dialect = dialect
         self._request = request
         self._lines = lines
@@ -27,14 +26,10 @@ class Conversation:
     @cached_property
     def lane(self) -> Lane:
         """The stream of like requests that this one belongs to."""
-        return self._lane(has_tools=self._request.declares_tools)
+        return self.lane_of(has_tools=self._request.declares_tools)
 
-    @property
-    def lane_with_tools(self) -> Lane:
-        """The lane of requests that go on from here and declare tools."""
-        return self._lane(has_tools=True)
-
-    def _lane(self, *, has_tools: bool) -> Lane:
+    def lane_of(self, *, has_tools: bool) -> Lane:
+        """Return the lane of requests that go on from here and declare tools, or none."""
         first = self._request.first_user_text
         return lane(self._dialect.name, has_tools, first, self._lines, self.chain.lane)
 

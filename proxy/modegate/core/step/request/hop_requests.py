@@ -12,7 +12,6 @@ from modegate.core.ids import StepId, ToolName
 from modegate.core.log.events import HistoryRefused
 from modegate.core.policy.in_force import ModesInForce
 from modegate.core.policy.model import EXIT_TOOL
-from modegate.core.step import stored_answers
 from modegate.core.step.answer.parts import ChoiceRead, Refused
 from modegate.core.step.answer.rulings import Offer
 from modegate.core.step.answer.straightener import Ids
@@ -23,6 +22,7 @@ from modegate.core.step.request.assemble import assemble
 from modegate.core.step.request.conversation import Conversation
 from modegate.core.step.request.put_back import PutBack
 from modegate.core.step.request.request_form import Form, Manner, model_of
+from modegate.core.step.stored_answers import chain
 from modegate.core.step.text_calls.agents import Habit, habit_of
 from modegate.core.step.text_calls.rules import TextCalls
 from modegate.core.wire import headers
@@ -51,10 +51,9 @@ class HopRequests:
 
     conversation: Conversation
     """Where the request stands; not there if nobody can read it."""
-    _put_back: PutBack
+    put_back: PutBack
 
     def __init__(self, dialect: AnyDialect, step: StepRequest) -> None:
-        """Take a request that was not yet looked at."""
         self._dialect = dialect
         self._step = step
         self._request: Request | None = None
@@ -72,23 +71,22 @@ class HopRequests:
             BadRequest: it cannot be read, and a mode is in force.
         """
         dialect = self._dialect
-        self._put_back = PutBack(dialect, in_force)
+        self.put_back = PutBack(dialect, in_force)
         try:
             self._request = self._base = dialect.read(self._step.body)
             self.conversation = Conversation(dialect, self._request, self._step.headers)
-            chain = stored_answers.chain(dialect, self._request, in_force.state)
-            self.conversation.chain = chain
-            self._put_back.look_back(self._request, self.conversation)
+            self.conversation.chain = chain(dialect, self._request, in_force.state)
+            self.put_back.look_back(self._request, self.conversation)
         except BadRequest:
             if in_force.gated:
                 raise
             # In default mode everything passes untouched, also what nobody can read.
-            self._put_back = PutBack(dialect, in_force)
-        return self._put_back.refs
+            self.put_back = PutBack(dialect, in_force)
+        return self.put_back.refs
 
     def restore(self, stored: Mapping[str, bytes]) -> None:
         """Put back what is still stored, and the notices."""
-        self._put_back.stored = stored
+        self.put_back.stored = stored
         if self._step.learned and self._request is not None:
             self.form = Form(self._step.learned.get(self.model, Manner()))
         self._build()
@@ -101,7 +99,7 @@ class HopRequests:
     def _build(self) -> None:
         if self._request is None:
             return
-        self._base = self._put_back.into(self._request, self.form)
+        self._base = self.put_back.into(self._request, self.form)
         for choice, refused in self._turns:
             self._extend(choice, refused)
 
@@ -122,17 +120,12 @@ class HopRequests:
     @property
     def tells(self) -> bool:
         """Whether notices stand in the request."""
-        return self.form.notices and bool(self._put_back.notices)
-
-    @property
-    def restores(self) -> bool:
-        """Whether something that was withheld stands in the request."""
-        return self._put_back.restores
+        return self.form.notices and bool(self.put_back.notices)
 
     @property
     def puts_in(self) -> bool:
         """Whether something stands in the request's history that its client never sent."""
-        return self.later or self.tells or self.restores
+        return self.later or self.tells or self.put_back.restores
 
     @property
     def model(self) -> str:
@@ -141,29 +134,26 @@ class HopRequests:
 
     @property
     def streams(self) -> bool:
-        """Whether a streamed answer is asked for."""
         return self._request is not None and self._request.value("stream") is True
 
     def left_out(self) -> HistoryRefused:
         """Say what of the history the provider took the request without."""
-        form, back = self.form, self._put_back
+        form, back = self.form, self.put_back
         turns = () if form.withheld else back.turns
         told_of = () if form.notices else back.notices_of
         return HistoryRefused(self._step.step, turns, self.conversation.lane, told_of)
 
     def taken(self) -> list[Effect]:
-        """Log that the provider has taken the request."""
-        return self._put_back.taken(self.kept)
+        return self.put_back.taken(self.kept)
 
     @property
     def kept(self) -> Kept | None:
         """Where the provider keeps the answer."""
-        request = self._request
-        return None if request is None else stored_answers.where_kept(self._dialect, request)
+        request, stored = self._request, self._dialect.stored
+        return stored.kept(request) if request is not None and stored is not None else None
 
     @property
     def call_ids(self) -> frozenset[str]:
-        """Ids of calls in the history."""
         return frozenset() if self._base is None else self._base.call_ids
 
     def ids(self, hop: int) -> Ids:
@@ -173,7 +163,7 @@ class HopRequests:
     def untouched(self, in_force: ModesInForce) -> list[Effect]:
         """Send the request as it came, but for what is put back."""
         moved_on = self.conversation.moved_on(in_force) if self.readable else []
-        return [*moved_on, *self._put_back.told(), self._untouched()]
+        return [*moved_on, *self.put_back.told(), self._untouched()]
 
     @property
     def declared(self) -> frozenset[str]:
@@ -195,7 +185,7 @@ class HopRequests:
         declared = self._asked.declared
         tools = (ToolName(name) for name in sorted(declared))
         kept = tuple(name for name in tools if now.may_offer(name))
-        return Offer(before, kept, declared, texts=self._texts(now))
+        return Offer(before, kept, declared, texts=self.texts(now))
 
     def may_call_stale_exit(self, in_force: ModesInForce) -> bool:
         """Return whether the model could still call an exit tool, in the default mode: it once had one."""
@@ -210,7 +200,7 @@ class HopRequests:
         """Send a hop as it came, but for what is put back, and read the answer."""
         call = self._untouched()
         call = replace(call, headers=headers.replace(call.headers, *IDENTITY))
-        return Offer(in_force, (), self._asked.declared), [*self._put_back.told(), call]
+        return Offer(in_force, (), self._asked.declared), [*self.put_back.told(), call]
 
     def _untouched(self) -> CallUpstream:
         lines, body = self._step.headers, self._step.body.raw
@@ -225,10 +215,8 @@ class HopRequests:
         self._extend(choice, refused)
 
     def _extend(self, choice: ChoiceRead, refused: Sequence[Refused]) -> None:
-        form, base, kept = self.form, self._next, self.kept
-        chained = (
-            stored_answers.chained(self._dialect, base, choice, refused) if form.chained else None
-        )
+        form, base, kept, stored = self.form, self._next, self.kept, self._dialect.stored
+        chained = stored.chained(base, choice, refused) if stored and form.chained else None
         self.chains = chained is not None and kept is not None and not kept.conversation
         body = chained or self._dialect.extend(base, choice, refused, form.manner)
         self._base = self._dialect.read(RequestBody(body))
@@ -245,15 +233,11 @@ class HopRequests:
         lines = headers.replace(self._step.headers, b"content-encoding", None)
         return [CallUpstream(lines, assembled.body)]
 
-    def _texts(self, in_force: ModesInForce) -> TextCalls | None:
+    def texts(self, in_force: ModesInForce) -> TextCalls | None:
         """Return what counts as a call in plain text: where a mode says so, or the agent runs it."""
         said = {force.mode.text_calls for force in in_force.modes}
         wanted = "refuse" in said or (self._habit is not None and None in said)
         return TextCalls(self._asked.declared, self._habit) if wanted else None
-
-    def holds_texts(self, in_force: ModesInForce) -> bool:
-        """Return whether calls in plain text are held back under what a session stands."""
-        return self._texts(in_force) is not None
 
     def may_hold_texts(self, in_force: ModesInForce) -> bool:
         """Return whether that could be so in some other mode of its policy."""
@@ -264,24 +248,19 @@ class HopRequests:
     def _habit(self) -> Habit | None:
         return habit_of(self._dialect.system_text(self._asked))
 
-    def _text(self, held: TextCalls | None) -> Literal["held", "pass"] | None:
-        if self._habit is None:
-            return None
-        return "pass" if held is None else "held"
-
     def assembled(self, in_force: ModesInForce) -> tuple[Offer, list[Effect]]:
         """Assemble a hop under what the step stands under, and send it.
 
         Raises:
             ModegateError: it cannot be assembled.
         """
-        texts = self._texts(in_force)
-        assembled, event = assemble(
-            self._dialect, self._next, self.conversation.lane, in_force, text=self._text(texts)
-        )
+        texts = self.texts(in_force)
+        known: Literal["held", "pass"] = "pass" if texts is None else "held"
+        text, lane = known if self._habit else None, self.conversation.lane
+        assembled, event = assemble(self._dialect, self._next, lane, in_force, text=text)
         lines = headers.replace(self._step.headers, b"content-encoding", None)
         lines = headers.replace(lines, *IDENTITY)
-        log = self._put_back.told()
+        log = self.put_back.told()
         log += [Append((event,))] if event is not None else []
         declared = self._asked.declared
         offer = Offer(in_force, assembled.tools, declared, assembled.native, texts)

@@ -270,7 +270,8 @@ def test_h4_what_is_held_has_its_limit_at_once() -> None:
     limits = Limits(held=2_000)
     gate = TextGate(CHAT, TextCalls(frozenset({"write"})), {}, limits.held)
     reader = CHAT.stream_reader(strictly=False)
-    hop = Streamed(reader, CHAT.stream_writer(), limits, later=False, texts=gate)
+    hop = Streamed(reader, CHAT.stream_writer(), limits)
+    hop.texts = gate
     hop.feed(text("Before. ") + text('{"name": "write", "x": "'))
     assert b"Before." in hop.advance()
     for _ in range(30):
