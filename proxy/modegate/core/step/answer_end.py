@@ -37,7 +37,6 @@ class Closing:
     """The hops of one step so far, and the decision on what follows each."""
 
     def __init__(self, dialect: AnyDialect, step: StepId) -> None:
-        """Begin a step."""
         self._dialect = dialect
         self._step = step
         self.place = ("", 0)
@@ -48,7 +47,6 @@ class Closing:
         self._recordings: dict[int, Recording] = {}
         self._hops: list[ChoiceRead] = []
         """What the hops said that were followed by another."""
-        self._said: dict[int, list[ChoiceRead]] = {}
         self._last_refused: list[Refused] = []
         self._usage: list[dict[str, Any]] = []
         self.first: ReadAnswer | None = None
@@ -136,14 +134,12 @@ class Closing:
         return choice
 
     def _record(self, index: int, choice: ChoiceRead, blob: bytes) -> None:
-        recording = self._recordings.setdefault(index, Recording())
-        recording.add(self._step, choice, blob)
-        self._said.setdefault(index, []).append(choice)
+        self._recordings.setdefault(index, Recording()).add(self._step, choice, blob)
 
     def end(self, refused: Sequence[Refused]) -> End:
         """End the answer with the hop under way."""
         closing: dict[int, str] = {}
-        events: list[TurnWithheld | AnswerMapped] = []
+        turns: list[TurnWithheld] = []
         for index, choice in self._choices.items():
             mine = [one for one in refused if one.call.choice == index]
             if not mine and index not in self._recordings:
@@ -161,17 +157,18 @@ class Closing:
                     self._close(index, None, closing[index])
                 # The closing text says it already.
                 note = "" if index in closing else texts.unshown(mine)
-                events.append(self._withheld(index, note))
+                turns.append(self._withheld(index, note))
+        mapped: list[AnswerMapped] = []
         for choice in self._choices.values():
-            events += self._mapped([*self._hops, choice], refused)
+            mapped += self._mapped([*self._hops, choice], refused)
         body = self._hop.rest(closing, self._earlier(self.hops)) if self._hop else b""
-        return self._seal(body, events)
+        return self._seal(body, turns, mapped)
 
     def _earlier(self, hops: int) -> Earlier:
         if not hops:
             return Earlier()
         # Only an answer of one choice has hops.
-        return Earlier(next(iter(self._said.values()))[:hops], self._usage[:hops])
+        return Earlier(next(iter(self._recordings.values())).said[:hops], self._usage[:hops])
 
     def _put_aside(self, index: int) -> None:
         # A hop of its own, of which the client has all and the model is to find nothing.
@@ -185,8 +182,9 @@ class Closing:
         self._record(index, self._dialect.last_said(out, closing), b"")
 
     def _withheld(self, index: int, note: str = "") -> TurnWithheld:
-        key = self._dialect.answer_key(self._said[index])
-        turn = self._recordings[index].event(self._step, self.place, key, self.model)
+        recording = self._recordings[index]
+        key = self._dialect.answer_key(recording.said)
+        turn = recording.event(self._step, self.place, key, self.model)
         return replace(turn, note=note)
 
     def _mapped(self, hops: list[ChoiceRead], refused: Sequence[Refused]) -> list[AnswerMapped]:
@@ -195,14 +193,14 @@ class Closing:
         # The provider keeps its own answer, without the closing text.
         return self.naming.event(shown, hops, _withheld_calls(refused), texts.unshown(refused))
 
-    def _seal(self, body: bytes, events: Sequence[TurnWithheld | AnswerMapped]) -> End:
+    def _seal(
+        self, body: bytes, turns: Sequence[TurnWithheld], mapped: Sequence[AnswerMapped]
+    ) -> End:
         blobs = {ref: b for one in self._recordings.values() for ref, b in one.blobs.items()}
         # Where all that was refused stood in text, the answer says so itself and nothing is put back.
-        events = [event for event in events if not _idle(event)]
-        withheld = [event for event in events if isinstance(event, TurnWithheld)]
-        store = StoreBlobs(blobs) if blobs and withheld else None
-        needed = any(isinstance(event, TurnWithheld) or changes(event) for event in events)
-        return End(body, tuple(events), store, needed)
+        turns = [one for one in turns if one.note or any(hop.blob for hop in one.hops)]
+        store = StoreBlobs(blobs) if blobs and turns else None
+        return End(body, (*turns, *mapped), store, bool(turns) or any(map(changes, mapped)))
 
     def give_up(self) -> End:
         """End an answer of which a later hop failed before anything of it was released."""
@@ -216,9 +214,9 @@ class Closing:
         # What the hop had said before it failed stays with the closing text, if it is out already.
         out = self._choices.get(index) if self.streams else None
         if out is not None and not out.whole:
-            return self._seal(body, mapped)
+            return self._seal(body, [], mapped)
         self._close(index, out, text)
-        return self._seal(body, [self._withheld(index), *mapped])
+        return self._seal(body, [self._withheld(index)], mapped)
 
 
 def _withheld_calls(refused: Sequence[Refused]) -> list[Refused]:
@@ -227,9 +225,3 @@ def _withheld_calls(refused: Sequence[Refused]) -> list[Refused]:
     Of one in text the answer itself says that it was refused; what the provider ran gets no result of ours.
     """
     return [one for one in refused if not (one.call.text or one.call.ran)]
-
-
-def _idle(event: TurnWithheld | AnswerMapped) -> bool:
-    if not isinstance(event, TurnWithheld):
-        return False
-    return not event.note and not any(hop.blob for hop in event.hops)

@@ -59,25 +59,6 @@ def changes(mapped: AnswerMapped) -> bool:
     return mapped.client != mapped.last or bool(mapped.owed)
 
 
-def go_on(dialect: AnyDialect, request: Request, mapped: AnswerMapped) -> bytes:
-    """Return the request as one that goes on from the last hop."""
-    if dialect.stored is None:
-        raise TypeError("this dialect's answers are not kept")
-    return dialect.stored.go_on(request, mapped)
-
-
-def chained(
-    dialect: AnyDialect, request: Request, choice: ChoiceRead, refused: Sequence[Refused]
-) -> bytes | None:
-    """Return the next hop as our answers alone, where the provider keeps the rest; else None."""
-    return dialect.stored.chained(request, choice, refused) if dialect.stored else None
-
-
-def where_kept(dialect: AnyDialect, request: Request) -> Kept | None:
-    """Return where the answer to a request is kept."""
-    return dialect.stored.kept(request) if dialect.stored else None
-
-
 def settled(kept: Kept | None, mapped: AnswerMapped | None) -> tuple[AnswerMapped, ...]:
     """Return what is to be logged once a provider took what was owed to a conversation: it has it now.
 
@@ -92,7 +73,6 @@ class Naming:
     """What a step's client will know its answer by."""
 
     def __init__(self, dialect: AnyDialect, step: StepId) -> None:
-        """Begin a step whose answer is not kept."""
         self._stored = dialect.stored
         self._step = step
         self.kept: Kept | None = None

@@ -20,7 +20,6 @@ class PutBack:
     """What belongs into the history of one request."""
 
     def __init__(self, dialect: AnyDialect, in_force: ModesInForce) -> None:
-        """Begin with nothing."""
         self._dialect = dialect
         self._in_force = in_force
         self._found: dict[int, TurnWithheld] = {}
@@ -96,8 +95,8 @@ class PutBack:
             # A plan of its session may have waited for a person.
             clean = self._dialect.without_asides(base)
             base = base if clean is None else self._read(clean)
-        if self._mapped is not None:
-            base = self._read(stored_answers.go_on(self._dialect, base, self._mapped))
+        if self._mapped is not None and (stored := self._dialect.stored) is not None:
+            base = self._read(stored.go_on(base, self._mapped))
         return base
 
     def _read(self, body: bytes) -> Request:

@@ -11,13 +11,6 @@ from typing import Any, Protocol
 MAX_MODEL = 256
 """Characters of a model's name under which something is remembered."""
 
-_NAMES = (b"reason", b"think", b"thought", b"signature", b"extra_content", b"provider_specific")
-"""What a provider's refusal of thoughts speaks of, in lower case."""
-
-_WANTS = (b"missing", b"must", b"required", b"expected", b"passed back")
-"""How one says that it wants them; all else says that it refuses them."""
-
-
 Thoughts = bool | None
 """How what a model thought goes back in the turns that modegate puts in: True, all of it as it came; False,
 none of it; None, as the agent does with its own turns, and all where it has sent none yet."""
@@ -54,20 +47,3 @@ def model_of(request: _Request) -> str:
     """Return the model that a request asks; empty where none is named."""
     name = request.value("model")
     return name if isinstance(name, str) and len(name) <= MAX_MODEL else ""
-
-
-def speaks_of_thoughts(refusal: bytes) -> bool:
-    """Return whether a refusal could be about what a model thought."""
-    folded = refusal.lower()
-    return any(name in folded for name in _NAMES)
-
-
-def speaks_of_text(refusal: bytes) -> bool:
-    """Return whether a refusal could be about the text of a message, which a turn that only calls has not."""
-    return b"content" in refusal.lower().replace(b"_content", b"")
-
-
-def wants(refusal: bytes) -> bool:
-    """Return whether a refusal could say that something is not there."""
-    folded = refusal.lower()
-    return any(word in folded for word in _WANTS)

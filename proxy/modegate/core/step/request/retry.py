@@ -15,7 +15,8 @@ Mode, tools and section are the same in all. Every other refusal is the client's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 from modegate.core.errors import ModegateError, TooLarge
@@ -23,13 +24,18 @@ from modegate.core.step.answer.rejection import Rejection
 from modegate.core.step.dialect import AnyDialect
 from modegate.core.step.effects import Append, CallUpstream, Effect, Learned
 from modegate.core.step.request.hop_requests import HopRequests
-from modegate.core.step.request.request_form import Form, speaks_of_text, speaks_of_thoughts, wants
+from modegate.core.step.request.request_form import Form
 from modegate.core.wire.content_encoding import BadEncoding, UnknownEncoding
 
 RETRIED = frozenset({400, 404, 413, 422})
 """Refusals of what a request holds: malformed, what it refers to is not there, too long, a field unknown."""
 MAX_REFUSAL = 64 * 1024
 """Bytes of a refusal that is known; a longer one is none of those."""
+
+_THOUGHTS = (b"reason", b"think", b"thought", b"signature", b"extra_content", b"provider_specific")
+"""What a provider's refusal of thoughts speaks of, in lower case."""
+_WANTS = (b"missing", b"must", b"required", b"expected", b"passed back")
+"""How one says that it wants them; all else says that it refuses them."""
 
 Make = Callable[[], list[Effect]]
 """Gives what sends a hop's request, as it is to be by now; the request is the last of it."""
@@ -39,7 +45,6 @@ class Retry:
     """What one step knows of such refusals."""
 
     def __init__(self, dialect: AnyDialect, requests: HopRequests) -> None:
-        """Begin."""
         self._mend = dialect.mend
         self._requests = requests
         self._sent: CallUpstream | None = None
@@ -95,27 +100,19 @@ class Retry:
                 self._known = self._text
                 self._sent = call
                 return call
-        return next((call for form in self._forms if (call := self._in(form))), None)
+        for form in self._forms:
+            with suppress(ModegateError):
+                if (call := self._in(form)) is not None:
+                    self._sent = call
+                    return call
+        return None
 
     def _in(self, form: Form) -> CallUpstream | None:
         """Return the hop's request in a form; None where that is the one which was refused."""
-        if self._sent is None:
-            return None
-        try:
-            self._requests.reform(form)
-            call = self._made()
-        except ModegateError:
-            return None
-        if call.body == self._sent.body:
-            return None
-        self._sent = call
-        return call
-
-    def _made(self) -> CallUpstream:
-        sent = self._sent
-        call = self._send(self._make()[-1])
+        self._requests.reform(form)
+        sent, call = self._sent, self._send(self._make()[-1])
         self._sent = sent
-        return call
+        return None if sent is None or call.body == sent.body else call
 
     def _others(self) -> Iterator[Form]:
         """Yield the forms that are left, each once it is known how the one before was refused."""
@@ -123,36 +120,33 @@ class Retry:
         if requests.chains:
             yield (form := replace(form, chained=False))
         start = form
-        if speaks_of_thoughts(self._text):
+        if _speaks_of(_THOUGHTS, self._text):
             thoughts = self._other_thoughts(form)
             yield (form := _with(form, thoughts=thoughts))
-            if speaks_of_thoughts(self._text):
+            if _speaks_of(_THOUGHTS, self._text):
                 form = start
-        if speaks_of_text(self._text):
+        # It could be about the text of a message, which a turn that only calls has not.
+        if b"content" in self._text.lower().replace(b"_content", b""):
             yield (form := self._other_text(form))
         if requests.later:
             return  # What was put back was taken with the first hop.
         if requests.tells:
             yield (form := replace(form, notices=False))
-        if requests.restores:
+        if requests.put_back.restores:
             yield replace(form, notices=False, withheld=False)
 
     def _other_thoughts(self, form: Form) -> bool:
         if form.manner.thoughts is not None:
             return not form.manner.thoughts
-        other = wants(self._text)
-        if self._sent is None:
-            return other
-        self._requests.reform(_with(form, thoughts=other))
-        return other if self._made().body != self._sent.body else not other
+        other = _speaks_of(_WANTS, self._text)
+        return other if self._in(_with(form, thoughts=other)) is not None else not other
 
     def _other_text(self, form: Form) -> Form:
         """Return the form in which a turn that only calls has the other text."""
         other = _with(form, empty=not form.manner.empty)
-        if form.manner.empty is not None or self._sent is None:
+        if form.manner.empty is not None or self._in(other) is not None:
             return other
-        self._requests.reform(other)
-        return other if self._made().body != self._sent.body else _with(form, empty=False)
+        return _with(form, empty=False)
 
     def settled(self) -> list[Effect]:
         """Log and remember, now that the upstream has taken the request, in which form it has."""
@@ -168,3 +162,8 @@ class Retry:
 
 def _with(form: Form, **manner: bool | None) -> Form:
     return replace(form, manner=replace(form.manner, **manner))
+
+
+def _speaks_of(words: Iterable[bytes], refusal: bytes) -> bool:
+    folded = refusal.lower()
+    return any(word in folded for word in words)

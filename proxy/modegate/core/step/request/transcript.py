@@ -28,11 +28,13 @@ MAX_BLOB = 256 * 1024
 class Recording:
     """The hops of one choice, until its answer is complete."""
 
+    said: list[ChoiceRead] = field(default_factory=list)
     hops: list[WithheldHop] = field(default_factory=list)
     blobs: dict[str, bytes] = field(default_factory=dict)
 
     def add(self, step: StepId, choice: ChoiceRead, blob: bytes) -> None:
         """Note one hop; an empty blob is one of which nothing was withheld."""
+        self.said.append(choice)
         ref = f"{step}-{digest(blob)}" if blob else ""
         if ref and len(blob) <= MAX_BLOB:
             self.blobs[ref] = blob
@@ -41,7 +43,6 @@ class Recording:
     def event(
         self, step: StepId, place: tuple[str, int], answer: str, model: str = ""
     ) -> TurnWithheld:
-        """Return the event for the whole answer."""
         before, at = place
         return TurnWithheld(step, before, answer, tuple(self.hops), at, model)
 
@@ -84,7 +85,6 @@ def notes(items: Sequence[Item], found: Mapping[int, TurnWithheld]) -> dict[int,
 
 
 def refs(found: Mapping[int, TurnWithheld]) -> tuple[str, ...]:
-    """Return the stored bodies that these turns need."""
     return tuple(
         dict.fromkeys(hop.blob for turn in found.values() for hop in turn.hops if hop.blob)
     )
