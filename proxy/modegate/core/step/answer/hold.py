@@ -9,7 +9,8 @@ choice's refused calls, and so is everything after it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
 
 from modegate.core.errors import TooLarge
 from modegate.core.step.answer.calls import Gathered
@@ -25,7 +26,6 @@ class Hold:
         self.reader = reader
         self._limit = limit
         self.defer = defer
-        """Whether every finish waits for the end."""
         self._queue: deque[Part] = deque()
         self._held: list[Part] = []
         self.size = 0
@@ -38,7 +38,6 @@ class Hold:
         """That end is an error of the upstream."""
 
     def take(self, parts: Iterable[Part]) -> None:
-        """Take what the reader gave."""
         self._queue.extend(parts)
 
     def advance(self) -> list[Part]:
@@ -148,27 +147,20 @@ class Hold:
 
     def _drain(self, out: list[Part]) -> None:
         """Let everything go that stands in front of the first pending call."""
-        settled = 0
-        for part in self._held:
-            if any(call.pending for call in part.calls):
-                break
-            settled += 1
-        if not settled:
-            return
-        front, self._held = self._held[:settled], self._held[settled:]
-        self.size -= sum(part.size for part in front)
-        out += [part for part in front if _goes(part)]
+        front = list(
+            takewhile(lambda part: not any(call.pending for call in part.calls), self._held)
+        )
+        del self._held[: len(front)]
+        self._leave(front, out)
 
     def _release(self, choice: int | None, out: list[Part]) -> None:
-        waiting: list[Part] = []
-        for part in self._held:
-            if choice is not None and part.choice != choice:
-                waiting.append(part)
-                continue
-            self.size -= part.size
-            if _goes(part):
-                out.append(part)
-        self._held = waiting
+        goes = [part for part in self._held if choice in (None, part.choice)]
+        self._held = [part for part in self._held if choice not in (None, part.choice)]
+        self._leave(goes, out)
+
+    def _leave(self, parts: Sequence[Part], out: list[Part]) -> None:
+        self.size -= sum(part.size for part in parts)
+        out += [part for part in parts if _goes(part)]
 
 
 def over(limit: int) -> TooLarge:

@@ -14,9 +14,7 @@ from modegate.core.policy.judge import Judgement, ToolCall, Verdict
 from modegate.core.policy.model import EXIT_TOOL, Exit
 from modegate.core.policy.names import similar
 from modegate.core.step import exit_tool
-from modegate.core.step.answer.calls import (
-    Gathered,
-)
+from modegate.core.step.answer.calls import Gathered
 from modegate.core.step.reasons import Reason
 from modegate.core.step.text_calls.rules import TextCalls
 
