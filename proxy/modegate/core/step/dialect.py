@@ -51,31 +51,25 @@ class Request(Protocol):
     @property
     def messages(self) -> Sequence[object]:
         """The items of the history that it holds."""
-        ...
 
     @property
     def declared(self) -> frozenset[str]:
         """Every name under which the agent declares a tool."""
-        ...
 
     @property
     def declares_tools(self) -> bool:
         """Whether it declares any."""
-        ...
 
     @property
     def first_user_text(self) -> str:
         """The first user message's text."""
-        ...
 
     @property
     def call_ids(self) -> frozenset[str]:
         """Ids of calls in the history."""
-        ...
 
     def value(self, key: str) -> Any:
         """Return a top-level member as Python; None where there is none."""
-        ...
 
 
 RequestT = TypeVar("RequestT", bound=Request)
@@ -121,14 +115,12 @@ class Fetched(Protocol):
     @property
     def calls(self) -> list[Gathered]:
         """Its calls, as the gate reads them."""
-        ...
 
     def write(self, name: str, refused: frozenset[str], own: frozenset[str]) -> bytes:
         """Return it under this id, without the calls that were not released, and results of refused ones.
 
         `own` are all ids of the answer, which it does not go on from: those of its hops are our matter.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +153,6 @@ class OpenReader(Protocol):
 
     def __call__(self, *, strictly: bool) -> StreamReader:
         """`strictly`: its frames will be edited."""
-        ...
 
 
 class FindSpoken(Protocol):
@@ -173,7 +164,6 @@ class FindSpoken(Protocol):
         Raises:
             AnswerUnreadable: it cannot be read with no doubt left.
         """
-        ...
 
 
 def _none_needed(_limit: int, _ids: Ids) -> None:

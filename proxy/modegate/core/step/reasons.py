@@ -81,5 +81,4 @@ class Reason(StrEnum):
     NO_END = "it has no end"
 
     def with_(self, detail: object) -> str:
-        """Return the sentence with its detail."""
         return self.value.format(detail)

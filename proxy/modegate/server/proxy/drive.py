@@ -199,7 +199,6 @@ class Drive:
     async def _report(
         self, effect: ReadBlobs | ReadState | AskPerson | CallUpstream
     ) -> list[Effect]:
-        """Perform one effect and give those that its report brings."""
         match effect:
             case ReadBlobs():
                 found = await self._services.log.get_blobs(self._out.key, effect.refs)

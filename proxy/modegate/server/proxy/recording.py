@@ -56,7 +56,6 @@ class Recording:
         return StepId(self.report.step)
 
     async def note(self, effect: Records) -> None:
-        """Perform an effect."""
         match effect:
             case Append():
                 await self._append(effect)

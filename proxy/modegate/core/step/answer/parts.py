@@ -159,7 +159,6 @@ class StreamReader(Protocol):
     @property
     def choices(self) -> Mapping[int, ChoiceRead]:
         """What the answer's choices have said."""
-        ...
 
     def read(self, frame: Frame) -> list[Part]:
         """Read one frame and give its parts.
@@ -167,7 +166,6 @@ class StreamReader(Protocol):
         Raises:
             AnswerUnreadable: it cannot be read in a way that leaves no doubt.
         """
-        ...
 
 
 class StreamWriter(Protocol):
@@ -175,23 +173,18 @@ class StreamWriter(Protocol):
 
     def seen(self, part: Part) -> None:
         """Note what the answer is called, though nothing of it may go yet."""
-        ...
 
     def write(self, parts: Sequence[Part]) -> bytes:
         """Return the bytes of parts that may go."""
-        ...
 
     def next_hop(self, usage: Mapping[str, Any] | None) -> None:
         """Another hop's parts follow; this is the usage of the one that was."""
-        ...
 
     def text(self, choice: int, text: str) -> bytes:
         """Return a piece of text of our own."""
-        ...
 
     def finish(self, choice: int) -> bytes:
         """Return a normal finish of our own."""
-        ...
 
     def keepalive(self) -> bytes:
         """Return what keeps the client waiting and means nothing; empty behind the answer's end.
@@ -199,19 +192,15 @@ class StreamWriter(Protocol):
         It is an event, since idle timers of agents do not count comments (R1), unless the answer has not
         begun or a choice is over: there some client's reader takes no event that means nothing.
         """
-        ...
 
     def done(self) -> bytes:
         """Return the end of the answer."""
-        ...
 
     def stopped(self) -> bytes:
         """Return what tells the client that the upstream stopped without an end, where the API has a way."""
-        ...
 
     def error(self, error: ModegateError) -> bytes:
         """Return the dialect's error in mid-stream."""
-        ...
 
 
 class WholeAnswer(Protocol[ChoiceT]):
@@ -224,7 +213,6 @@ class WholeAnswer(Protocol[ChoiceT]):
     @property
     def choices(self) -> Mapping[int, ChoiceT]:
         """What its choices say."""
-        ...
 
     def write(
         self,
@@ -240,4 +228,3 @@ class WholeAnswer(Protocol[ChoiceT]):
         calls; in a choice of `stop` a finish that says calls were made is a normal one; `usage` is what
         earlier hops spent.
         """
-        ...

@@ -31,7 +31,6 @@ class Straightener(Protocol):
     @property
     def waiting(self) -> int:
         """Bytes of calls that are not complete, and of what stands behind them."""
-        ...
 
     def take(self, frame: Frame) -> list[Frame]:
         """Take a frame, and give those that may be read now.
@@ -39,15 +38,12 @@ class Straightener(Protocol):
         Raises:
             TooLarge: more would wait than may be held back.
         """
-        ...
 
     def passed(self) -> None:
         """Take that the client has all that came so far, as it came."""
-        ...
 
     def end(self) -> list[Frame]:
         """Take the end of the stream, and give what is left of it."""
-        ...
 
 
 class Ids:
