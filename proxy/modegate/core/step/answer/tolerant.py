@@ -55,15 +55,12 @@ class TolerantStream(Streamed):
 
     def pass_unread(self) -> None:
         self.passes_unread = self.torn = True
-        self._unread = self._all_as_it_came()
-
-    def _all_as_it_came(self) -> bytes:
-        """Return all that was held back, and what nobody can read, but for calls that were refused."""
+        # All that was held back, and what nobody can read, but for calls that were refused.
         held = self._writer.write(self.hold.all_held())
         rest = self._frames.finish()
         frames = [*self._waiting, rest] if rest is not None else [*self._waiting]
         self._waiting.clear()
-        return held + b"".join(frame.raw for frame in frames)
+        self._unread = held + b"".join(frame.raw for frame in frames)
 
 
 class TolerantWhole(Whole):
