@@ -98,9 +98,5 @@ def _frame(event: Json | bytes, _thoughts: Thoughts) -> bytes:
 
 
 TRANSLATION = Translation(
-    function="acompletion",
-    fields=FIELDS,
-    whole=chat_object,
-    frame=_frame,
-    end=write_event(DONE),
+    function="acompletion", fields=FIELDS, whole=chat_object, frame=_frame, end=write_event(DONE)
 )

@@ -34,10 +34,7 @@ BESIDE = words("""
 
 
 def ambiguity(
-    found: Mapping[str, Any],
-    own: frozenset[str],
-    *,
-    beside: Collection[str] | None = BESIDE,
+    found: Mapping[str, Any], own: frozenset[str], *, beside: Collection[str] | None = BESIDE
 ) -> str:
     """Say why a call's object could be read as another call; empty if it cannot.
 

@@ -41,12 +41,7 @@ def _begun(word: str, rest: str = "") -> str:
 
 
 SHAPES = (
-    Shape(
-        "json",
-        "{",
-        re.compile(r"\{\s{0,64}[\"']|\{\s{64}"),
-        re.compile(r"\{\s{0,63}\Z"),
-    ),
+    Shape("json", "{", re.compile(r"\{\s{0,64}[\"']|\{\s{64}"), re.compile(r"\{\s{0,63}\Z")),
     Shape(
         "at",
         "@",

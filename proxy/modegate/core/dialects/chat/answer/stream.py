@@ -133,12 +133,7 @@ class ChatStreamReader:
         return [one for one in found if one[0] != "legacy" or not is_stub(one[1])]
 
     def _gather(
-        self,
-        index: int,
-        read: ChatRead,
-        kind: str,
-        piece: dict[str, Any],
-        exact: dict[str, Any],
+        self, index: int, read: ChatRead, kind: str, piece: dict[str, Any], exact: dict[str, Any]
     ) -> Gathered:
         routes = self._routes.setdefault(index, _Routes())
         place = None if kind == "legacy" else parsing.slot(piece.get("index"))

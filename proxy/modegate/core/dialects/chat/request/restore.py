@@ -29,10 +29,7 @@ TEXT_KEYS = ("content", *REASONING_KEYS)
 
 
 def restore(
-    request: ChatRequest,
-    found: Found,
-    notices: Mapping[int, Sequence[str]],
-    manner: Manner,
+    request: ChatRequest, found: Found, notices: Mapping[int, Sequence[str]], manner: Manner
 ) -> bytes:
     """Put withheld exchanges and notices back.
 

@@ -13,12 +13,7 @@ from modegate.core.dialects.common.call_members import ambiguity, is_index
 from modegate.core.dialects.common.frames import note_doubt, one_part
 from modegate.core.dialects.common.strict_json import exactly, reason_in
 from modegate.core.dialects.messages.answer import parsing
-from modegate.core.dialects.messages.answer.answer_items import (
-    CALL,
-    DELTAS,
-    Block,
-    MessageRead,
-)
+from modegate.core.dialects.messages.answer.answer_items import CALL, DELTAS, Block, MessageRead
 from modegate.core.dialects.messages.answer.calls import add_input, begin_block, begin_input
 from modegate.core.dialects.messages.answer.frame import MessagesFrame
 from modegate.core.errors import AnswerUnreadable, UpstreamFailed

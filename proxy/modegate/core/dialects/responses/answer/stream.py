@@ -8,9 +8,7 @@ from modegate.core.dialects.common.call_members import is_index
 from modegate.core.dialects.common.frames import note_doubt, one_part
 from modegate.core.dialects.responses.answer import parsing
 from modegate.core.dialects.responses.answer.answer_items import OutputItem, ResponsesRead
-from modegate.core.dialects.responses.answer.call_consistency import (
-    ConsistencyCheck,
-)
+from modegate.core.dialects.responses.answer.call_consistency import ConsistencyCheck
 from modegate.core.dialects.responses.answer.calls import (
     CALLS,
     ItemCall,

@@ -12,11 +12,7 @@ from modegate.core.dialects.common.strict_json import exactly
 from modegate.core.dialects.responses.answer import parsing
 from modegate.core.dialects.responses.answer.answer_items import OutputItem, ResponsesRead
 from modegate.core.dialects.responses.answer.calls import ItemCall, call_of, type_of
-from modegate.core.dialects.responses.answer.output import (
-    message_item,
-    output_edits,
-    own_id,
-)
+from modegate.core.dialects.responses.answer.output import message_item, output_edits, own_id
 from modegate.core.dialects.responses.answer.parsing import check_keys
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.wire.json_spans import Edit, apply, elements
