@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-from modegate.core.dialects.chat.answer import call_indices, stream
 from modegate.core.dialects.chat.answer import parsing as chat_answer
+from modegate.core.dialects.chat.answer import sent_calls, stream
 from modegate.core.dialects.common import strict_json
 from modegate.core.dialects.responses.answer import call_consistency
 from modegate.core.dialects.responses.answer import stream as responses_stream
@@ -44,7 +44,7 @@ def _first_name(self: calls.Gathered, _declared: frozenset[str]) -> list[ToolCal
     return [ToolCall(self.name, parse_arguments(self.arguments or "{}"))]
 
 
-class _OneIndex(call_indices.CallIndices):
+class _OneIndex(sent_calls.CallIndices):
     """Gives every call that moves the same index."""
 
     def new(self, call: calls.Gathered) -> int | None:

@@ -22,11 +22,9 @@ class Dialects:
         self.names = tuple(self._by_name)
 
     def __iter__(self) -> Iterator[AnyDialect]:
-        """Yield them all."""
         return iter(self._by_name.values())
 
     def named(self, name: DialectName) -> AnyDialect:
-        """Return the one of this name."""
         return self._by_name[name]
 
     def of(self, endpoint: Endpoint) -> AnyDialect | None:

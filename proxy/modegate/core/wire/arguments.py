@@ -89,6 +89,16 @@ def spelling(key: str) -> str:
     return key.casefold().replace("_", "").replace("-", "")
 
 
+def words(text: str) -> frozenset[str]:
+    """Return a table of names that is written as the words of a text."""
+    return frozenset(text.split())
+
+
+def spelled(text: str) -> frozenset[str]:
+    """Return the words of a text in the most lenient spelling."""
+    return frozenset(map(spelling, text.split()))
+
+
 def has_half(text: str) -> bool:
     """Return whether a piece of text holds half of a character, which a client joins with the next piece."""
     return not text.isascii() and _HALF.search(text) is not None

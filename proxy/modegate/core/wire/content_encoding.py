@@ -92,11 +92,7 @@ class Decoder:
         return b"".join(pieces)
 
     def finish(self) -> None:
-        """Check that nothing is missing; every byte was given by `feed`.
-
-        Raises:
-            BadEncoding: the bytes stopped too early.
-        """
+        """Raise `BadEncoding` if the bytes stopped too early; all that there is was given by `feed`."""
         if not all(layer.complete() for layer in self._layers):
             raise BadEncoding("the body stops before its content-encoding says that it ends")
 

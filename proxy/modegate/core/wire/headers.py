@@ -70,7 +70,6 @@ def request_headers(
 
 
 def get_all(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> list[bytes]:
-    """Return the value of every line of this name, in order."""
     return [value for key, value in headers if key == name]
 
 

@@ -57,11 +57,7 @@ class Edit(NamedTuple):
 
 
 def check(text: bytes) -> Any:
-    """Decode a JSON text whole.
-
-    Raises:
-        ValueError: it is not JSON, not UTF-8, or nested too deeply.
-    """
+    """Decode a JSON text whole. Raises `ValueError` if it is not JSON, not UTF-8, or nested too deeply."""
     try:
         return _decode_any(text)
     except RecursionError as error:
@@ -179,11 +175,7 @@ def fields(text: bytes, span: Span) -> dict[str, msgspec.Raw] | None:
 
 
 def elements(text: bytes, span: Span) -> list[Span]:
-    """Return the elements of an array.
-
-    Raises:
-        ValueError: the value is not an array.
-    """
+    """Return the elements of an array. Raises `ValueError` if the value is not an array."""
     if text[span.start : span.start + 1] != b"[":
         raise ValueError("not an array")
     try:
@@ -204,11 +196,7 @@ def elements(text: bytes, span: Span) -> list[Span]:
 
 
 def apply(text: bytes, edits: Iterable[Edit]) -> bytes:
-    """Apply edits that do not overlap; several insertions at one place keep their order.
-
-    Raises:
-        ValueError: two edits overlap.
-    """
+    """Apply edits, insertions at one place in order; raises `ValueError` if two overlap."""
     pieces: list[bytes] = []
     at = 0
     for start, end, new in sorted(edits, key=lambda edit: (edit.start, edit.end)):
@@ -246,5 +234,4 @@ def without_members(found: list[Member], keys: set[str]) -> list[Edit]:
 
 
 def quote(text: str) -> bytes:
-    """Return a JSON string."""
     return msgspec.json.encode(text)

@@ -29,11 +29,7 @@ class RequestBody:
 
     @cached_property
     def readable(self) -> bytes:
-        """What decoders get: `decoded`, with everything at the same place.
-
-        Raises:
-            ValueError: see `without_lone_surrogates`.
-        """
+        """What decoders get, with everything at the same place; raises `ValueError` for too many halves."""
         return without_lone_surrogates(self.decoded)
 
     @property

@@ -122,7 +122,6 @@ class FrameWriter:
     """
 
     def __init__(self) -> None:
-        """Begin a stream."""
         self._end = b""
         self._torn = False
         """The last frame went without its blank line, as at the end of a body."""
@@ -132,7 +131,6 @@ class FrameWriter:
         self._end = self._end or first_line_end(raw)
 
     def passed(self, raw: bytes) -> bytes:
-        """Return a frame as it came."""
         if not raw:
             return b""
         lead = self._blank if self._torn else b""
@@ -144,7 +142,6 @@ class FrameWriter:
         return self.passed(write_event(data, event, end=self._end or b"\n"))
 
     def comment(self, text: str) -> bytes:
-        """Return a comment, which keeps a connection alive and means nothing."""
         return self.passed(write_comment(text, end=self._end or b"\n"))
 
     @property

@@ -13,7 +13,7 @@ import pytest
 
 from modegate.core.dialects.messages.answer.parsing import TOKENS
 from modegate.core.dialects.messages.answer.stream import MessagesStreamReader
-from modegate.core.dialects.responses.answer.open_item import MAX_KEPT, OpenItem
+from modegate.core.dialects.responses.answer.sent_items import MAX_KEPT, OpenItem
 from modegate.core.step.answer.calls import MAX_GLUED, MAX_ID, MAX_NAME
 from modegate.core.wire.content_encoding import MAX_DECODED
 from modegate.core.wire.headers import as_utf8

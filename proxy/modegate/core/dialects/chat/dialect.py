@@ -13,8 +13,7 @@ from modegate.core.dialects.chat.api import API
 from modegate.core.dialects.chat.request import edit, history, restore
 from modegate.core.dialects.chat.request.parsing import ChatRequest
 from modegate.core.dialects.chat.translation import TRANSLATION
-from modegate.core.dialects.common.texts import begins_compacted
-from modegate.core.dialects.common.waiting_lines import without_asides
+from modegate.core.dialects.common.texts import begins_compacted, without_asides
 from modegate.core.step.answer.parts import Refused
 from modegate.core.step.dialect import Dialect, erased
 from modegate.core.step.request.request_form import Manner

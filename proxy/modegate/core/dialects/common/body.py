@@ -128,11 +128,7 @@ class Body:
         return [read_declared(self.readable, span) for span in self.counted(spans)]
 
     def counted(self, spans: Iterable[Span]) -> Iterator[Span]:
-        """Yield definitions one by one.
-
-        Raises:
-            BadRequest: with those before, in whatever list, they are over `MAX_TOOLS`.
-        """
+        """Yield definitions; raises `BadRequest` once those of all lists are over `MAX_TOOLS`."""
         for span in spans:
             self._tools += 1
             if self._tools > MAX_TOOLS:
@@ -140,15 +136,10 @@ class Body:
             yield span
 
     def text(self, span: Span) -> bytes:
-        """Return a value's bytes."""
         return self.body[span.start : span.end]
 
     def decode(self, span: Span) -> Any:
-        """Decode a value.
-
-        Raises:
-            BadRequest: it is not valid JSON, which a string with broken UTF-8 is not.
-        """
+        """Decode a value; raises `BadRequest` if it is not valid JSON, as a string with broken UTF-8."""
         try:
             return _decode(self.readable[span.start : span.end])
         except (msgspec.MsgspecError, RecursionError) as error:
@@ -175,11 +166,7 @@ class Body:
         return _scanned(elements, self.readable, span)
 
     def member_of(self, span: Span, key: str) -> Span | None:
-        """Return the one member of this key.
-
-        Raises:
-            BadRequest: it stands there twice.
-        """
+        """Return the one member of this key. Raises `BadRequest` if it stands there twice."""
         found = [member.value for member in self.members_of(span) if member.key == key]
         if len(found) > 1:
             raise BadRequest(f"the key {key!r} stands twice in one object")
@@ -210,11 +197,7 @@ def _spellings(keys: frozenset[str]) -> dict[str, str]:
 
 
 def _check_utf8(body: bytes) -> None:
-    """Read the text once, slice by slice.
-
-    Raises:
-        ValueError: it is not UTF-8.
-    """
+    """Read the text once, slice by slice. Raises `ValueError` if it is not UTF-8."""
     decode = getincrementaldecoder("utf-8")().decode
     for at in range(0, len(body), _SLICE):
         decode(body[at : at + _SLICE])

@@ -10,10 +10,8 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from typing import Any, TypeGuard
 
-from modegate.core.dialects.common.tools import spelling
-from modegate.core.dialects.common.words import spelled, words
 from modegate.core.step.reasons import Reason
-from modegate.core.wire.arguments import INHERITED
+from modegate.core.wire.arguments import INHERITED, spelled, spelling, words
 
 MAX_INDEX = 2**31 - 1
 """A list has no more places, and every language holds such a number whole."""

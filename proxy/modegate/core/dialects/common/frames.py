@@ -17,7 +17,6 @@ from modegate.core.wire.weight import ANSWER_VALUES, is_dense
 
 
 def framed(data: bytes, event: bytes, doubt: str = "") -> Straight:
-    """Return a frame of our own with this data."""
     return Straight(write_event(data, event), data, event, doubt=doubt)
 
 
@@ -25,13 +24,11 @@ class OwnFrames:
     """Frames of our own, which look as those of the stream do."""
 
     def __init__(self) -> None:
-        """Begin a stream."""
         self.named: bool | None = None
         """Whether its frames have names; None as long as none has come."""
         self._numbered = False
 
     def note(self, *, named: bool, numbered: bool = False) -> None:
-        """Take how a frame of the stream looks."""
         self.named = named if self.named is None else self.named
         self._numbered = self._numbered or numbered
 
@@ -43,7 +40,6 @@ class OwnFrames:
 
 
 def one_part(frame: Any, kind: Kind, *calls: Gathered) -> list[Part]:
-    """Return a dialect's frame as one part."""
     return [Part(frame, kind, calls=calls, size=len(frame.raw))]
 
 

@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from modegate.core.dialects.common.body import Body
-from modegate.core.dialects.common.tools import spelling
-from modegate.core.dialects.common.words import words
 from modegate.core.errors import BadRequest
 from modegate.core.ids import ToolName
 from modegate.core.policy.in_force import ModesInForce
 from modegate.core.policy.names import glob_matches
+from modegate.core.wire.arguments import spelling, words
 
 PROVIDER_RUNS = {
     # OpenAI, and gateways that took it over: the model searches the web.

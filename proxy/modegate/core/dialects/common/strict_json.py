@@ -14,9 +14,8 @@ from typing import Any
 
 import msgspec
 
-from modegate.core.dialects.common.words import spelled
 from modegate.core.errors import AnswerUnreadable
-from modegate.core.wire.arguments import spelling
+from modegate.core.wire.arguments import spelled, spelling
 from modegate.core.wire.surrogates import without_lone_surrogates
 from modegate.core.wire.weight import ANSWER_VALUES, holds, is_dense
 
@@ -140,11 +139,7 @@ def exactly(data: bytes, value: dict[str, Any]) -> dict[str, Any]:
 
 
 def objects_in(value: dict[str, Any], key: str, most: int) -> list[dict[str, Any]]:
-    """Return a list of objects, at most so many; empty where it is absent or null.
-
-    Raises:
-        AnswerUnreadable: it is something else, or longer.
-    """
+    """Return a list of objects, empty if absent or null; raises `AnswerUnreadable` if else, or longer."""
     found = value.get(key)
     if found is None:
         return []
@@ -156,11 +151,7 @@ def objects_in(value: dict[str, Any], key: str, most: int) -> list[dict[str, Any
 
 
 def reason_in(holder: Mapping[str, Any], key: str) -> str | None:
-    """Return why an answer or a choice ended; None while it has not.
-
-    Raises:
-        AnswerUnreadable: it is not a string.
-    """
+    """Return why an answer or a choice ended, if it has; raises `AnswerUnreadable` if it is not a string."""
     reason = holder.get(key)
     if reason is not None and not isinstance(reason, str):
         raise AnswerUnreadable(f"the upstream's {key!r} is not a string")

@@ -1,16 +1,57 @@
-"""A list of tool definitions in a mode: which stay, as edits of its spans, and the exit tool at its end."""
+"""The tools of a request in a mode, as edits: which stay, the exit tool, and a choice of one that went."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
+from typing import Any, NamedTuple
 
 from modegate.core.dialects.common.body import Body
-from modegate.core.dialects.common.exits import is_native
-from modegate.core.dialects.common.tools import Declared, spelling
+from modegate.core.dialects.common.tools import Declared, spelling, tool_names
 from modegate.core.ids import ToolName
 from modegate.core.policy.in_force import ModesInForce
+from modegate.core.policy.model import Exit
+from modegate.core.step import exit_tool
 from modegate.core.wire.json_spans import Edit, Member, Span, without
+
+EXIT_PARAMETERS: dict[str, Any] = {
+    "type": "object",
+    "properties": {"plan": {"type": "string", "description": exit_tool.PLAN}},
+    "required": ["plan"],
+    "additionalProperties": False,
+}
+"""What our exit tool takes, as JSON schema."""
+
+
+def is_native(tool: Declared) -> bool:
+    """Return whether an agent declares a tool of this purpose: it is hidden, and ours stands in its place."""
+    return not exit_tool.NATIVE.isdisjoint(tool.names)
+
+
+def bridged(
+    request: Body, tools: Iterable[Declared], leave: Exit | None, *path: str
+) -> Declared | None:
+    """Return the agent's own exit tool if it stays: where its schema requires a plan as a string.
+
+    Most native ones carry no plan that a person could read. What is kept is asked about in the same way
+    and, once approved, released to the agent. `path` leads to the JSON schema in a definition.
+    """
+    if leave is None or not leave.native:
+        return None
+    found = (tool for tool in tools if is_native(tool) and len(tool.names) == 1)
+    return next((one for one in found if _requires_plan(request.decode(one.span), path)), None)
+
+
+def _requires_plan(definition: Any, path: Sequence[str]) -> bool:
+    schema = reduce(inner, path, definition)
+    required = inner(schema, "required")
+    plan = inner(inner(schema, "properties"), "plan")
+    return isinstance(required, list) and "plan" in required and inner(plan, "type") == "string"
+
+
+def inner(value: Any, key: str) -> Any:
+    """Return what stands under a key; None if there is none, or the value is not an object."""
+    return value.get(key) if isinstance(value, dict) else None
 
 
 class Filtered(NamedTuple):
@@ -37,7 +78,6 @@ def may_stay(tool: Declared, in_force: ModesInForce) -> bool:
 
 
 def names_of(tools: Sequence[Declared]) -> tuple[ToolName, ...]:
-    """Return all their names, in order."""
     return tuple(name for tool in tools for name in tool.names)
 
 
@@ -92,3 +132,67 @@ def _markers(request: Body, span: Span, *, inside: bool = False) -> list[Member]
         elif member.key == "function" and not inside and request.text(member.value)[:1] == b"{":
             found += _markers(request, member.value, inside=True)
     return [marker for marker in found if request.text(marker.value) != b"null"]
+
+
+Names = Callable[[bytes, Span], Iterable[ToolName]]
+"""Gives every name in a tool choice, or an entry of one, that is an object."""
+
+
+def choice_edits(
+    request: Body,
+    key: str,
+    kept: frozenset[ToolName],
+    *,
+    relaxed: bytes = b'"auto"',
+    names: Names = tool_names,
+) -> list[Edit]:
+    """Relax a choice of tools that names one which is not there, or requires one of none.
+
+    Args:
+        request: what holds the choice.
+        key: its top-level key.
+        kept: the names that are left to choose from, other than the exit tool's.
+        relaxed: what stands for "as the model likes" in this API.
+        names: how this API's choices name tools.
+
+    Raises:
+        BadRequest: a list of allowed tools that cannot be read in one way.
+    """
+    span = request.top.get(key)
+    value = request.value(key)
+    if span is None or value is None:
+        return []
+    word = value.get("type") if isinstance(value, dict) else value
+    if word in ("auto", "none"):
+        return []
+    if word == "allowed_tools":
+        return _allowed_edits(request, span, kept, relaxed, names)
+    if word in ("required", "any"):
+        stays = bool(kept)
+    elif isinstance(value, dict):
+        stays = _is_kept(request, span, kept, names)
+    else:
+        stays = isinstance(value, str) and value in kept
+    return [] if stays else [Edit(*span, relaxed)]
+
+
+def _is_kept(request: Body, span: Span, kept: frozenset[ToolName], names: Names) -> bool:
+    found = tuple(names(request.readable, span))
+    return bool(found) and kept.issuperset(found)
+
+
+def _allowed_edits(
+    request: Body, span: Span, kept: frozenset[ToolName], relaxed: bytes, names: Names
+) -> list[Edit]:
+    """Filter the list of `{"type":"allowed_tools",…}`, which chat wraps once more and Responses does not."""
+    holder = request.member_of(span, "allowed_tools") or span
+    listed = request.member_of(holder, "tools")
+    entries = request.elements_of(listed) if listed else []
+    drop = {
+        index
+        for index, entry in enumerate(entries)
+        if request.text(entry)[:1] != b"{" or not _is_kept(request, entry, kept, names)
+    }
+    if len(drop) == len(entries):
+        return [Edit(*span, relaxed)]
+    return without(entries, drop)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from modegate.core.dialects.common.words import words
 from modegate.core.ids import ToolName
 from modegate.core.wire.arguments import spelling as spelling
+from modegate.core.wire.arguments import words
 from modegate.core.wire.json_spans import Span, members
 
 # Types under which the agent runs the tool; any other is run by the provider or unknown.

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from modegate.core.dialects.common.call_list import CallList
-from modegate.core.dialects.common.texts import begins_compacted
-from modegate.core.dialects.common.waiting_lines import without_asides
-from modegate.core.dialects.common.words import words
+from modegate.core.dialects.common.straight import CallList
+from modegate.core.dialects.common.texts import begins_compacted, without_asides
 from modegate.core.dialects.messages.answer import visible_text
 from modegate.core.dialects.messages.answer.answer_items import CALL, TEXT, Block, MessageRead
 from modegate.core.dialects.messages.answer.straight import MessagesStraightener
@@ -22,6 +20,7 @@ from modegate.core.dialects.messages.translation import TRANSLATION
 from modegate.core.step.answer.parts import Refused
 from modegate.core.step.dialect import Dialect, Found, Notices, erased
 from modegate.core.step.request.request_form import Manner
+from modegate.core.wire.arguments import words
 
 # Stop reasons after which the model has nothing more to say or may say nothing more.
 _FINAL = words("""

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from modegate.core.dialects.common.call_list import CallList
-from modegate.core.dialects.common.texts import begins_compacted
-from modegate.core.dialects.common.waiting_lines import without_asides
+from modegate.core.dialects.common.straight import CallList
+from modegate.core.dialects.common.texts import begins_compacted, without_asides
 from modegate.core.dialects.responses.answer import visible_text
 from modegate.core.dialects.responses.answer.answer_items import ResponsesRead
 from modegate.core.dialects.responses.answer.calls import CALLS

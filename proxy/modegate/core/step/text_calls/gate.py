@@ -17,8 +17,7 @@ from modegate.core.step.answer.calls import Gathered, arguments_hash
 from modegate.core.step.answer.hold import over
 from modegate.core.step.answer.parts import Spoken
 from modegate.core.step.dialect import AnyDialect
-from modegate.core.step.text_calls.passages import Piece, RunningText
-from modegate.core.step.text_calls.rewrite import retold, rewritten
+from modegate.core.step.text_calls.passages import Piece, RunningText, retold, rewritten
 from modegate.core.step.text_calls.rules import TextCalls
 from modegate.core.step.text_calls.scan import Scanner
 from modegate.core.wire.sse import Frame
@@ -32,8 +31,6 @@ MAX_KEPT = 4 * 2**20
 
 @dataclass(eq=False, slots=True)
 class HeldFrame:
-    """A frame on its way."""
-
     frame: Frame
     pieces: list[Piece] = field(default_factory=list)
     repeats: list[tuple[str, list[Piece]]] = field(default_factory=list)
@@ -42,16 +39,11 @@ class HeldFrame:
 
     @property
     def settled(self) -> bool:
-        """Whether it may go on."""
         said = (piece for _, pieces in self.repeats for piece in pieces)
         return all(piece.settled for piece in self.pieces) and all(piece.settled for piece in said)
 
     def changes(self) -> dict[str, str]:
-        """Return each text of which something is withheld, and what the client gets in its place.
-
-        Raises:
-            AnswerUnreadable: it is one that cannot be replaced.
-        """
+        """Return what stands for which withheld text; raises `AnswerUnreadable` if one cannot be replaced."""
         found = {piece.text: piece.shown for piece in self.pieces if piece.shown != piece.text}
         for text, pieces in self.repeats:
             shown = "".join(piece.shown for piece in pieces)
@@ -87,12 +79,10 @@ class TextGate:
 
     @property
     def holding(self) -> bool:
-        """Whether something is held back."""
         return bool(self._queue or self._going)
 
     @property
     def refused(self) -> bool:
-        """Whether some call was refused."""
         return any(call.withheld for call in self._found)
 
     @property
@@ -101,11 +91,9 @@ class TextGate:
         return any(stream.unended for stream in self._streams.values())
 
     def to_judge(self) -> list[Gathered]:
-        """Return the calls that wait for a verdict."""
         return [call for call in self._found if call.pending]
 
     def take(self, frame: Frame) -> None:
-        """Take a frame of a stream."""
         held = HeldFrame(frame.checked())
         self._queue.append(held)
         self.size += len(held.frame.raw)
@@ -132,7 +120,6 @@ class TextGate:
             held.failure = AnswerUnreadable(f"over {MAX_CALLS} calls stand in the answer's text")
 
     def end(self) -> None:
-        """Take the end of the stream."""
         for who in self._streams:
             self._end(who)
 
@@ -168,11 +155,7 @@ class TextGate:
         return bool(self._going)
 
     def whole(self, body: bytes) -> None:
-        """Take a body that is an answer as a whole.
-
-        Raises:
-            AnswerUnreadable: it is none, or leaves a doubt.
-        """
+        """Take a whole answer; raises `AnswerUnreadable` if it is none, or leaves a doubt."""
         held = HeldFrame(Frame(body, body))
         self._queue.append(held)
         for one in self._dialect.spoken(body, streamed=False)[0]:

@@ -35,11 +35,9 @@ class OpenCall:
 
     @property
     def text(self) -> str:
-        """All of it that has come."""
         return "".join(self.chunks)
 
     def add(self, text: str) -> None:
-        """Take what belongs to it."""
         self.chunks.append(text)
         self.size += len(text)
 

@@ -37,7 +37,6 @@ class TextCalls:
 
     @property
     def everything(self) -> bool:
-        """Whether any text is taken for code."""
         return self.habit is not None and self.habit.everything
 
     def counts(self, shape: Shape, match: re.Match[str]) -> bool:
@@ -101,7 +100,6 @@ class TextCalls:
         return found
 
     def code(self, choice: int, text: str) -> Gathered:
-        """Take a whole text for code."""
         return Gathered(choice, "custom", names=["python"], pieces=[text], text=True)
 
     def _json_call(self, choice: int, text: str) -> Gathered | None:

@@ -54,7 +54,6 @@ class Scanner:
 
     @property
     def waiting(self) -> bool:
-        """Whether some text is undecided."""
         return self._open is not None or len(self._text) > self._gone
 
     def begin_passage(self) -> None:

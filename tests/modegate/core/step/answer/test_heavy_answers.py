@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from modegate.core.dialects.chat.answer import frame as chat_frame
+from modegate.core.dialects.chat.answer import calls as chat_calls
 from modegate.core.dialects.chat.answer import stream as chat_stream
 from modegate.core.dialects.chat.answer.parsing import MAX_CALLS, parse_answer
 from modegate.core.dialects.chat.dialect import CHAT
@@ -137,7 +137,7 @@ def test_h23_a_piece_is_held_against_no_other_call_twice(
 def test_h23_a_frame_with_halves_of_characters_is_read_once_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    reads = counted(monkeypatch, "exactly", module=chat_frame)
+    reads = counted(monkeypatch, "exactly", module=chat_calls)
     call = {"index": 0, "id": "c", "function": {"name": "read", "arguments": "\ud83d"}}
     choices = [{"index": at, "delta": {"tool_calls": [call]}} for at in range(MAX_CALLS)]
     read(CHAT, frame({"choices": choices}))

@@ -73,7 +73,6 @@ class _Part:
         return len(text)
 
     def goes_on(self, piece: dict[str, Any]) -> bool:
-        """Return whether a piece is one of this part."""
         if piece.get("type") != self.fields.get("type"):
             return False
         if "index" in piece or "index" in self.fields:
@@ -82,7 +81,6 @@ class _Part:
         return not self.fields.get("signature") and any(key in piece for key in _SPOKEN)
 
     def whole(self) -> dict[str, Any]:
-        """Return it as a whole answer has it."""
         return self.fields | {key: "".join(texts) for key, texts in self.texts.items()}
 
 
@@ -133,7 +131,6 @@ class ChatRead(ChoiceRead):
         self.kept += last.take(piece)
 
     def thoughts(self) -> dict[str, Any]:
-        """Return the fields of the message, as they came."""
         texts = {key: self.text(key) for key in REASONING_KEYS if self.text(key)}
         lists = {
             key: [part.whole() if isinstance(part, _Part) else part for part in parts]
@@ -202,7 +199,6 @@ def _cut(part: dict[str, Any], size: int) -> dict[str, Any] | None:
 
 
 def without_thoughts(message: dict[str, Any]) -> dict[str, Any]:
-    """Return a message of the history without what its model thought."""
     return {key: value for key, value in message.items() if key not in THOUGHTS}
 
 
@@ -212,7 +208,6 @@ def plain_call(call: dict[str, Any]) -> dict[str, Any]:
 
 
 def for_any_provider(message: dict[str, Any]) -> dict[str, Any]:
-    """Return a message as any provider takes it."""
     bare = without_thoughts(message)
     calls = bare.get("tool_calls")
     return bare | {"tool_calls": [plain_call(call) for call in calls]} if calls else bare

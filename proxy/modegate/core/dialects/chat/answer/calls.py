@@ -6,13 +6,17 @@ What cannot be read of a call makes it odd, and an odd call is refused.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 from typing import Any
 
+from modegate.core.dialects.chat.answer import parsing
 from modegate.core.dialects.chat.answer.answer_items import LISTS, VALUES, ChatRead
 from modegate.core.dialects.chat.answer.parsing import REASONING_KEYS, check_content
 from modegate.core.dialects.common.call_members import ambiguity, inherits, is_index
+from modegate.core.dialects.common.strict_json import exactly
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.step.answer.calls import Gathered
+from modegate.core.step.answer.parts import Part
 from modegate.core.step.reasons import Reason
 from modegate.core.wire.arguments import has_half
 
@@ -21,11 +25,7 @@ CallDeltas = list[tuple[str, dict[str, Any]]]
 
 
 def call_deltas_of(body: dict[str, Any]) -> CallDeltas:
-    """Return the pieces of calls in a delta or message, in order.
-
-    Raises:
-        AnswerUnreadable: they have another shape.
-    """
+    """Return the pieces of calls in a body; raises `AnswerUnreadable` if they have another shape."""
     found: CallDeltas = []
     calls = body.get("tool_calls")
     if calls is not None:
@@ -152,11 +152,7 @@ def _add_arguments(call: Gathered, value: Any) -> None:
 
 
 def add_texts(choice: ChatRead, body: dict[str, Any]) -> None:
-    """Note the text and the reasoning of a delta or message.
-
-    Raises:
-        AnswerUnreadable: its content holds what is not known here.
-    """
+    """Note text and reasoning; raises `AnswerUnreadable` if the content holds what is not known here."""
     content = body.get("content")
     check_content(content)
     if isinstance(content, str) and content:
@@ -173,3 +169,29 @@ def add_texts(choice: ChatRead, body: dict[str, Any]) -> None:
     for key in (*LISTS, *VALUES):
         if key in body:
             choice.note(key, body[key])
+
+
+@dataclass(eq=False, slots=True)
+class ChatFrame:
+    raw: bytes
+    """Empty for an end that is written anew."""
+    data: bytes
+    value: dict[str, Any]
+    choices: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
+    again: set[int] = field(default_factory=set)
+    """Choices that it says whole again, under `message`, after their deltas (MiniMax)."""
+    left_out: bool = False
+    """Something of those is not to go again."""
+    _exact: list[tuple[int, dict[str, Any]]] | None = None
+
+    def exact(self, at: int, found: CallDeltas) -> CallDeltas:
+        """Return the pieces of calls of a choice again, with halves of characters as they are."""
+        if self._exact is None:
+            # Read once, however many choices hold calls.
+            value = exactly(self.data, self.value)
+            self._exact = self.choices if value is self.value else parsing.choices_of(value)
+        if self._exact is self.choices:
+            return found
+        _, choice = self._exact[at]
+        return call_deltas_of(parsing.body_of(choice))

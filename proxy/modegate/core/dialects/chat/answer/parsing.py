@@ -19,9 +19,8 @@ from modegate.core.dialects.common.strict_json import (
     decode_object,
     spells_calls,
 )
-from modegate.core.dialects.common.words import spelled, words
 from modegate.core.errors import AnswerUnreadable
-from modegate.core.wire.arguments import INHERITED, spelling
+from modegate.core.wire.arguments import INHERITED, spelled, spelling, words
 from modegate.core.wire.weight import slices
 
 CALL_KEYS = ("tool_calls", "function_call")
@@ -171,16 +170,11 @@ def choices_of(value: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]:
 
 
 def body_key(choice: dict[str, Any]) -> str:
-    """Return under which key a choice says what it says."""
     return "delta" if choice.get("delta") is not None else "message"
 
 
 def body_of(choice: dict[str, Any]) -> dict[str, Any]:
-    """Return the `delta` or `message` of a choice.
-
-    Raises:
-        AnswerUnreadable: it is not an object.
-    """
+    """Return the `delta` or `message` of a choice. Raises `AnswerUnreadable` if it is not an object."""
     key = body_key(choice)
     body = choice.get(key)
     if body is None:
@@ -191,11 +185,7 @@ def body_of(choice: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_content(content: Any) -> None:
-    """Refuse content that is something else than what clients show.
-
-    Raises:
-        AnswerUnreadable: it is neither text nor a list of known parts.
-    """
+    """Raise `AnswerUnreadable` for content that is neither text nor a list of parts that clients show."""
     if content is None or isinstance(content, str):
         return
     if not isinstance(content, list):
@@ -223,6 +213,5 @@ def slot(index: Any) -> int | None:
 
 
 def content_string(value: bytes) -> str:
-    """Decode a `content` that is a string or null."""
     decoded = _decode(value)
     return decoded if isinstance(decoded, str) else ""

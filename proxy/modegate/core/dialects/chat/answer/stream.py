@@ -10,13 +10,13 @@ from modegate.core.dialects.chat.answer import parsing
 from modegate.core.dialects.chat.answer.answer_items import ChatRead
 from modegate.core.dialects.chat.answer.calls import (
     CallDeltas,
+    ChatFrame,
     add_delta,
     add_texts,
     call_deltas_of,
     is_stub,
     only_goes_on,
 )
-from modegate.core.dialects.chat.answer.frame import ChatFrame
 from modegate.core.dialects.chat.answer.settle import settle
 from modegate.core.dialects.common.frames import one_part
 from modegate.core.dialects.common.strict_json import reason_in
@@ -42,8 +42,6 @@ class _Routes:
 
 
 class ChatStreamReader:
-    """Reads one hop's stream."""
-
     ordered = False
 
     def __init__(self, *, strictly: bool) -> None:
@@ -169,7 +167,6 @@ class ChatStreamReader:
         return call
 
     def _route(self, routes: _Routes, call: Gathered, place: int | None, *, new: bool) -> None:
-        """Remember where the call is found again."""
         if new:
             routes.calls.append(call)
         if place is not None:

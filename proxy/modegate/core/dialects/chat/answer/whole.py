@@ -32,8 +32,6 @@ _QUOTE = 0x22
 
 
 class ChatWhole:
-    """One body, read; written again without what was not released."""
-
     def __init__(self, body: bytes) -> None:
         self._body = body
         self._value = parsing.parse_answer(body, strictly=True)

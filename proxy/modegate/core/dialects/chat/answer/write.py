@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from modegate.core.dialects.chat.answer import parsing
-from modegate.core.dialects.chat.answer.frame import ChatFrame
+from modegate.core.dialects.chat.answer.calls import ChatFrame
 from modegate.core.dialects.chat.answer.sent_calls import SentCalls
 from modegate.core.dialects.chat.api import API
 from modegate.core.dialects.common.answer_json import member
@@ -37,8 +37,6 @@ HEAD_KEYS = ("id", "object", "created", "model", "system_fingerprint")
 
 
 class ChatStreamWriter:
-    """Writes the client's stream."""
-
     def __init__(self) -> None:
         self._head: dict[str, Any] = {}
         self._hop = 0
@@ -88,7 +86,6 @@ class ChatStreamWriter:
         return self._chunk(choice, {**delta, "content": lead + text}, None)
 
     def finish(self, choice: int) -> bytes:
-        """Return a normal finish of our own."""
         self._finished.add(choice)
         return self._chunk(choice, {}, "stop")
 
@@ -109,7 +106,6 @@ class ChatStreamWriter:
         return self.error(UpstreamFailed("the upstream stopped before its answer was complete"))
 
     def error(self, error: ModegateError) -> bytes:
-        """Return the error frame that clients of this API take for the end of a failed stream."""
         self._over = True
         return self._out.own(error_json(error, API.error))
 

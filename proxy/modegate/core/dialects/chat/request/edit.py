@@ -5,11 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from modegate.core.dialects.chat.request.parsing import ChatRequest
-from modegate.core.dialects.common import exits, hosted
-from modegate.core.dialects.common.choice import choice_edits
+from modegate.core.dialects.common import hosted
 from modegate.core.dialects.common.texts import grow
 from modegate.core.dialects.common.tool_filter import (
+    EXIT_PARAMETERS,
     Filtered,
+    bridged,
+    choice_edits,
     exit_edit,
     keep_edits,
     may_stay,
@@ -50,7 +52,7 @@ def assemble(request: ChatRequest, in_force: ModesInForce, section: str) -> Asse
     hosted.refuse(request, in_force)
     hosted.refuse_tools_in(request.history, "messages", in_force)
     leave = exit_tool.exit_of(in_force)
-    native = exits.bridged(request, request.tools, leave, "function", "parameters")
+    native = bridged(request, request.tools, leave, "function", "parameters")
     tools = _filter(request, "tools", request.tools, in_force, native)
     functions = _filter(request, "functions", request.functions, in_force, None)
     if leave is not None and request.tools and native is None:
@@ -125,7 +127,7 @@ def extend(request: ChatRequest, turn: bytes) -> bytes:
 EXIT_FUNCTION = {
     "name": EXIT_TOOL,
     "description": exit_tool.DESCRIPTION,
-    "parameters": exits.PARAMETERS,
+    "parameters": EXIT_PARAMETERS,
 }
 EXIT_ENTRIES = {
     "tools": msgspec.json.encode({"type": "function", "function": EXIT_FUNCTION}),

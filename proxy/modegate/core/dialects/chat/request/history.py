@@ -2,27 +2,60 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from modegate.core.dialects.chat.answer.answer_items import (
+    THOUGHTS,
     ChatRead,
     for_any_provider,
     with_thoughts,
     without_thoughts,
 )
-from modegate.core.dialects.chat.request.own_turns import OwnTurns
 from modegate.core.dialects.chat.request.parsing import ChatRequest, calls_of
 from modegate.core.dialects.common.texts import plain_content
 from modegate.core.identify.body import plain
 from modegate.core.step.answer.calls import Gathered, arguments_hash, digest
 from modegate.core.step.answer.parts import ChoiceRead, Refused
 from modegate.core.step.dialect import Item
-from modegate.core.step.request.request_form import Manner
+from modegate.core.step.request.request_form import Manner, Thoughts
 from modegate.core.step.request.transcript import MAX_BLOB
 from modegate.core.wire.arguments import parse_arguments, without_halves
+
+
+class OwnTurns:
+    """How an agent writes the turns of its model, so that those which modegate puts in are written likewise.
+
+    Only what stands up to a place counts there: else a turn that was put in would change its bytes when the
+    agent goes on in another way, and the provider would have to read all that follows anew (it caches by
+    prefix).
+    """
+
+    def __init__(self, history: Sequence[dict[str, Any]]) -> None:
+        turns = [(at, one) for at, one in enumerate(history) if one.get("role") == "assistant"]
+        shown = (at for at, one in turns if any(one.get(key) is not None for key in THOUGHTS))
+        never = len(history) + 1
+        self._first = next((at for at, _ in turns), never)
+        self._shows = next(shown, never)
+        silent = [(at, one) for at, one in turns if calls_of(one) and not one.get("content")]
+        self._silent = [at for at, _ in silent]
+        self._empty = [one.get("content") == "" for _, one in silent]
+
+    def show_thoughts(self, until: int) -> Thoughts:
+        """Return whether what its model thought is sent back, so that its provider takes and may want it.
+
+        None where no turn stands up to that index, which counts too.
+        """
+        return None if self._first > until else self._shows <= until
+
+    def empty(self, until: int) -> bool:
+        """Return whether turns up to an index that only call have an empty text; the last of them decides."""
+        before = bisect_right(self._silent, until)
+        return before > 0 and self._empty[before - 1]
+
 
 _encode = msgspec.json.encode
 
@@ -59,7 +92,6 @@ def in_form(messages: Sequence[dict[str, Any]], *, thoughts: bool) -> list[dict[
 
 
 def _with_text(message: dict[str, Any]) -> dict[str, Any]:
-    """Write an empty text where there is none."""
     silent = message["role"] == "assistant" and message.get("content") is None
     return {**message, "content": ""} if silent else message
 
@@ -81,7 +113,6 @@ def turn_messages(choice: ChatRead, refused: Sequence[Refused]) -> list[dict[str
 
 
 def call_json(one: Refused) -> dict[str, Any]:
-    """Return a refused call as it stands in the history."""
     call = one.call
     if call.kind == "custom":
         body = {"custom": {"name": call.name, "input": without_halves(call.arguments)}}
@@ -97,7 +128,6 @@ def _function(call: Gathered) -> dict[str, str]:
 
 
 def answer_json(one: Refused) -> dict[str, Any]:
-    """Return our answer to a refused call."""
     if one.call.kind == "legacy":
         return {"role": "function", "name": one.call.name, "content": one.answer}
     return {"role": "tool", "tool_call_id": one.id, "content": one.answer}
@@ -113,7 +143,6 @@ def turn_blob(choice: ChatRead, refused: Sequence[Refused]) -> bytes:
 
 
 def partial_blob(choice: ChoiceRead, refused: Sequence[Refused]) -> bytes:
-    """Return the stored body of a hop of which some calls were released."""
     by_call = {id(one.call): one for one in refused}
     calls: list[tuple[int, dict[str, Any]]] = []
     released = 0

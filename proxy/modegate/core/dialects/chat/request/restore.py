@@ -14,7 +14,7 @@ import msgspec
 from modegate.core.dialects.chat.answer.answer_items import LISTS, plain_call, rest_behind
 from modegate.core.dialects.chat.answer.parsing import REASONING_KEYS
 from modegate.core.dialects.chat.request import history
-from modegate.core.dialects.chat.request.own_turns import OwnTurns
+from modegate.core.dialects.chat.request.history import OwnTurns
 from modegate.core.dialects.chat.request.parsing import ChatRequest, calls_of
 from modegate.core.dialects.common.texts import grow
 from modegate.core.log.events import Segment
@@ -53,7 +53,6 @@ def unbound(blob: bytes) -> bytes:
 
 
 def _in_form(blob: dict[str, Any], own: OwnTurns, index: int, manner: Manner) -> dict[str, Any]:
-    """Return a stored body as its provider takes it."""
     turn = history.in_manner(blob.get("turn", ()), own, index, manner, otherwise=False)
     calls = blob.get("calls", ())
     if manner.thoughts is False:

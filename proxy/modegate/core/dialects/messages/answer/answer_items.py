@@ -43,8 +43,6 @@ _encode = msgspec.json.encode
 
 @dataclass(eq=False, slots=True)
 class Block:
-    """One content block."""
-
     kind: str
     start: dict[str, Any]
     """As it began; whole, where the answer is one JSON body."""
@@ -64,7 +62,6 @@ class Block:
 
     @property
     def text(self) -> str:
-        """Its text."""
         return "".join(self.pieces)
 
     @property
@@ -83,7 +80,6 @@ class Block:
 
     @property
     def shown(self) -> bool:
-        """Whether the client gets it."""
         return self.call is None or self.call.released
 
     @property
@@ -153,21 +149,17 @@ class MessageRead(ChoiceRead):
             block.pieces.append(text)
 
     def add_citation(self, block: Block, citation: Any) -> None:
-        """Add where a text is taken from, as long as the whole can be of use."""
         self.size += len(str(citation))
         if self.whole:
             block.citations.append(citation)
 
     def shown(self) -> list[Block]:
-        """Return the blocks that the client gets."""
         return [block for block in self.blocks if block.shown]
 
     def released(self) -> list[Gathered]:
-        """Return the calls that the client gets and runs."""
         return [call for call in self.calls if call.released and not call.ran]
 
     def segments(self) -> list[Segment]:
-        """Return what the client gets, for the log: a segment for each block that it would keep."""
         return [one for block in self.shown() if (one := block.segment()) is not None]
 
 
@@ -176,3 +168,19 @@ def input_of(call: Gathered) -> msgspec.Raw:
     # What does not parse would be refused by providers for ever after.
     readable = parse_arguments(call.arguments) is not None
     return msgspec.Raw(call.arguments.encode() if readable else b"{}")
+
+
+@dataclass(eq=False, slots=True)
+class MessagesFrame:
+    raw: bytes
+    data: bytes = b""
+    event: bytes = b""
+    kind: str = ""
+    """The event's type; empty for a comment."""
+    own: bool = False
+    """It came in another form, so that its lines are ours."""
+    index: int = 0
+    reason: str | None = None
+    """Why the answer ended, as this frame says."""
+    usage: dict[str, Any] = field(default_factory=dict)
+    """What the hop cost by now."""

@@ -56,8 +56,6 @@ decode = msgspec.json.Decoder().decode
 
 @dataclass(eq=False, slots=True)
 class LooseBlock:
-    """One block."""
-
     place: int
     """The index that it leaves with."""
     kind: str

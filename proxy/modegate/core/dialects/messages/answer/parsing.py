@@ -21,9 +21,8 @@ from modegate.core.dialects.common.strict_json import (
     decode_object,
     objects_in,
 )
-from modegate.core.dialects.common.tools import spelling
-from modegate.core.dialects.common.words import words
 from modegate.core.errors import AnswerUnreadable
+from modegate.core.wire.arguments import spelling, words
 from modegate.core.wire.json_spans import Edit, Span, apply, elements, members
 from modegate.core.wire.surrogates import without_lone_surrogates
 
@@ -106,23 +105,17 @@ def parse_message(data: bytes) -> dict[str, Any]:
 
 
 def raw_input(block: bytes) -> str:
-    """Return a block's arguments as they are written."""
     start, stop = member(members_in(block), "input")
     return block[start:stop].decode()
 
 
 def block_data(event: bytes) -> bytes:
-    """Return the block of a `content_block_start`."""
     start, stop = member(members_in(event), "content_block")
     return event[start:stop]
 
 
 def blocks_of(message: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the blocks of a message.
-
-    Raises:
-        AnswerUnreadable: they are not a list of objects, or too many.
-    """
+    """Return the blocks of a message; raises `AnswerUnreadable` if they are no objects, or too many."""
     return objects_in(dict(message), "content", MAX_BLOCKS)
 
 
@@ -183,6 +176,5 @@ TOKENS = (*INPUT_TOKENS, "output_tokens")
 
 
 def output_tokens(usage: Mapping[str, Any]) -> int:
-    """Return how many tokens an answer has."""
     count = usage.get("output_tokens")
     return count if type(count) is int else 0

@@ -15,12 +15,12 @@ import msgspec
 from modegate.core.dialects.common.call_members import is_index
 from modegate.core.dialects.common.frames import framed, readable_data, with_member
 from modegate.core.dialects.common.straight import AMBIGUOUS, BaseStraightener, may_be_index
-from modegate.core.dialects.common.words import words
 from modegate.core.dialects.messages.answer import loose_item
 from modegate.core.dialects.messages.answer.answer_items import CALL, TEXT, THINKING
 from modegate.core.dialects.messages.answer.loose_item import CALL_DELTA, Event, LooseBlock
 from modegate.core.dialects.messages.answer.parsing import MAX_CALLS
 from modegate.core.step.answer.straightener import Ids
+from modegate.core.wire.arguments import words
 from modegate.core.wire.sse import Frame
 
 _TEXT_DELTAS = {"text_delta": TEXT, "thinking_delta": THINKING}
@@ -34,8 +34,6 @@ _MAX_OPEN = 2 * MAX_CALLS
 
 
 class MessagesStraightener(BaseStraightener[Event]):
-    """Straightens one hop's stream."""
-
     INDEX = "index"
 
     def __init__(self, limit: int, ids: Ids) -> None:

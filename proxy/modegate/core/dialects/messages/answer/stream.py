@@ -13,9 +13,14 @@ from modegate.core.dialects.common.call_members import ambiguity, is_index
 from modegate.core.dialects.common.frames import note_doubt, one_part
 from modegate.core.dialects.common.strict_json import exactly, reason_in
 from modegate.core.dialects.messages.answer import parsing
-from modegate.core.dialects.messages.answer.answer_items import CALL, DELTAS, Block, MessageRead
+from modegate.core.dialects.messages.answer.answer_items import (
+    CALL,
+    DELTAS,
+    Block,
+    MessageRead,
+    MessagesFrame,
+)
 from modegate.core.dialects.messages.answer.calls import add_input, begin_block, begin_input
-from modegate.core.dialects.messages.answer.frame import MessagesFrame
 from modegate.core.errors import AnswerUnreadable, UpstreamFailed
 from modegate.core.step.answer.parts import Kind, Part
 from modegate.core.step.answer.straightener import Straight
@@ -28,8 +33,6 @@ _KNOWN = frozenset().union(*DELTAS.values(), {_CALL_DELTA})
 
 
 class MessagesStreamReader:
-    """Reads one hop's stream."""
-
     ordered = True
 
     def __init__(self, *, strictly: bool) -> None:

@@ -20,8 +20,6 @@ from modegate.core.wire.surrogates import without_lone_surrogates
 
 
 class MessagesWhole:
-    """One body, read; written again without what was not released."""
-
     def __init__(self, body: bytes) -> None:
         self._body = body
         value = parsing.parse_message(body)

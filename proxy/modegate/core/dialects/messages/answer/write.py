@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from modegate.core.dialects.common.answer_json import member
-from modegate.core.dialects.messages.answer.frame import MessagesFrame
+from modegate.core.dialects.messages.answer.answer_items import MessagesFrame
 from modegate.core.dialects.messages.answer.parsing import CALL_STOPS, INPUT_TOKENS, output_tokens
 from modegate.core.dialects.messages.api import API
 from modegate.core.errors import ModegateError, UpstreamFailed, error_json
@@ -27,8 +27,6 @@ PING = {"type": "ping"}
 
 
 class MessagesStreamWriter:
-    """Writes the client's stream."""
-
     def __init__(self) -> None:
         self._later = False
         self._spent = 0
@@ -129,7 +127,6 @@ class MessagesStreamWriter:
         return self._event({"type": "content_block_stop", "index": self._next - 1})
 
     def finish(self, choice: int) -> bytes:
-        """Return a normal finish of our own."""
         delta = {"stop_reason": "end_turn", "stop_sequence": None}
         usage = {"output_tokens": self._spent}
         closing = self._close()
@@ -149,7 +146,6 @@ class MessagesStreamWriter:
         return self.error(UpstreamFailed("the upstream stopped before its answer was complete"))
 
     def error(self, error: ModegateError) -> bytes:
-        """Return the error event, with which a failed stream ends."""
         self._over = True
         return self._out.own(error_json(error, API.error), b"error")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from modegate.core.dialects.common import choice, exits
+from modegate.core.dialects.common import tool_filter
 from modegate.core.dialects.common.texts import grow_value
 from modegate.core.dialects.common.tool_filter import Filtered, exit_edit, keep_edits, names_of
 from modegate.core.dialects.messages.request import hosted, tool_references
@@ -49,12 +49,10 @@ class _RemainingTools:
 
     @property
     def usable(self) -> list[Tool]:
-        """All but the placeholders."""
         return [tool for tool in (*self.tools, *self.inline) if not tool.placeholder]
 
     @property
     def placeholders(self) -> tuple[ToolName, ...]:
-        """The names of those that no model uses."""
         return names_of([tool for tool in (*self.tools, *self.inline) if tool.placeholder])
 
 
@@ -71,7 +69,7 @@ def assemble(request: MessagesRequest, in_force: ModesInForce, section: str) -> 
     hosted.refuse(request, in_force, servers)
     leave = exit_tool.exit_of(in_force)
     own = [tool for tool in request.tools if not tool.hosted]
-    native = exits.bridged(request, own, leave, "input_schema")
+    native = tool_filter.bridged(request, own, leave, "input_schema")
 
     def stays(tool: Tool) -> bool:
         if tool.toolset:
@@ -195,7 +193,11 @@ def section_edits(request: MessagesRequest, section: str) -> list[Edit]:
 
 
 EXIT_ENTRY = msgspec.json.encode(
-    {"name": EXIT_TOOL, "description": exit_tool.DESCRIPTION, "input_schema": exits.PARAMETERS}
+    {
+        "name": EXIT_TOOL,
+        "description": exit_tool.DESCRIPTION,
+        "input_schema": tool_filter.EXIT_PARAMETERS,
+    }
 )
 """The exit tool's definition: the same bytes in every session, at the end of the list."""
 
@@ -205,11 +207,7 @@ PARALLEL = "disable_parallel_tool_use"
 
 
 def choice_edits(request: MessagesRequest, kept: frozenset[ToolName]) -> list[Edit]:
-    """Relax a choice of a tool that is not there, or of any where none is.
-
-    Raises:
-        BadRequest: a key stands there twice.
-    """
+    """Relax a choice of a tool that is not there, or of any; raises `BadRequest` if a key is there twice."""
     span = request.top.get(KEY)
     if span is None:
         return []
@@ -220,4 +218,4 @@ def choice_edits(request: MessagesRequest, kept: frozenset[ToolName]) -> list[Ed
         parallel = request.member_of(span, PARALLEL)
         if parallel is not None:
             relaxed = b'{"type":"auto","%b":%b}' % (PARALLEL.encode(), request.text(parallel))
-    return choice.choice_edits(request, KEY, kept, relaxed=relaxed, names=names_in_choice)
+    return tool_filter.choice_edits(request, KEY, kept, relaxed=relaxed, names=names_in_choice)

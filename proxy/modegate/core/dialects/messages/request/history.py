@@ -81,7 +81,6 @@ def extend(
 
 
 def refused_block(one: Refused) -> dict[str, Any]:
-    """Return a refused call as it stands in the history."""
     call = one.call
     return {
         "type": CALL,

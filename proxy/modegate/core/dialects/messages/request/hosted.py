@@ -44,7 +44,6 @@ def refuse(request: MessagesRequest, in_force: ModesInForce, servers: Servers) -
 
 
 def removable(request: MessagesRequest, in_force: ModesInForce, servers: Servers) -> set[str]:
-    """Return the top-level keys that go."""
     drop = hosted.removable(request, in_force) - {"mcp_servers", "container"}
     if request.servers and not any(map(servers.entry_stays, request.servers)):
         drop.add("mcp_servers")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from modegate.core.dialects.common.exits import inner
+from modegate.core.dialects.common.tool_filter import inner
 from modegate.core.dialects.messages.request.parsing import MessagesRequest
 from modegate.core.ids import ToolName
 from modegate.core.policy.in_force import ModesInForce
@@ -43,15 +43,12 @@ class Servers:
         self._kept = {name for name, known in lists.items() if self._may_run(name, known)}
 
     def __contains__(self, name: object) -> bool:
-        """Return whether the server of this name stays."""
         return self.every or name in self._kept
 
     def entry_stays(self, span: Span) -> bool:
-        """Return whether an entry of `mcp_servers` does."""
         return self.every or _name(self._read(span), "name") in self._kept
 
     def toolset_stays(self, span: Span) -> bool:
-        """Return whether a toolset does."""
         return self.every or _name(self._read(span), "mcp_server_name") in self._kept
 
     def _may_run(self, server: str, known: list[list[str] | None]) -> bool:

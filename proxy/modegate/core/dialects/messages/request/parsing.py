@@ -44,22 +44,14 @@ class MessagesRequest(Conversation):
 
     @cached_property
     def contents(self) -> list[Span]:
-        """Lists of blocks in which tools may be loaded or changed.
-
-        Raises:
-            BadRequest: a message has two contents.
-        """
+        """Lists of blocks in which tools may be loaded; raises `BadRequest` if a message has two contents."""
         return tool_references.contents(
             self, [span for _, span in self.saying(*tool_references.WORDS)]
         )
 
     @cached_property
     def inline(self) -> list[Tool]:
-        """Tools that are defined within the messages, for a conversation that has begun.
-
-        Raises:
-            BadRequest: they cannot be read in one way.
-        """
+        """Tools defined within the messages; raises `BadRequest` if they cannot be read in one way."""
         spans = tool_references.definitions(self, self.contents)
         return [read_tool(self, span) for span in self.counted(spans)]
 

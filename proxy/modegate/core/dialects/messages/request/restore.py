@@ -238,7 +238,6 @@ def _message(role: str, blocks: Sequence[bytes]) -> bytes:
 def _with_content(
     request: MessagesRequest, span: Span, content: Span, blocks: Sequence[bytes]
 ) -> bytes:
-    """Return the client's message with these blocks as its content."""
     body = request.body
     new = b"[" + b",".join(blocks) + b"]"
     return body[span.start : content.start] + new + body[content.end : span.end]

@@ -40,11 +40,7 @@ class Stays:
 
 
 def contents(request: Body, messages: Iterable[Span]) -> list[Span]:
-    """Return the lists of blocks of these messages.
-
-    Raises:
-        BadRequest: a message has two contents.
-    """
+    """Return the lists of blocks of these messages. Raises `BadRequest` if a message has two contents."""
     found = (request.member_of(span, "content") for span in messages)
     return [span for span in found if span is not None and _is(request, span, b"[")]
 
@@ -59,11 +55,7 @@ def edits(request: Body, lists: Iterable[Span], stays: Stays) -> list[Edit]:
 
 
 def definitions(request: Body, lists: Iterable[Span]) -> Iterator[Span]:
-    """Yield the tool definitions within lists of blocks.
-
-    Raises:
-        BadRequest: it cannot be read in one way.
-    """
+    """Yield the definitions within lists of blocks; raises `BadRequest` if they can be read in two ways."""
     for blocks in lists:
         yield from _definitions(request, blocks)
 

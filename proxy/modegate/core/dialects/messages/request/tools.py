@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from modegate.core.dialects.common import tool_filter
 from modegate.core.dialects.common.body import Body
 from modegate.core.dialects.common.tools import PLAIN_FIELDS, Declared, read_declared, tool_names
-from modegate.core.dialects.common.words import words
 from modegate.core.ids import ToolName
 from modegate.core.policy.in_force import ModesInForce
+from modegate.core.wire.arguments import words
 from modegate.core.wire.json_spans import Span
 
 TOOLSET = "mcp_toolset"
@@ -83,7 +83,6 @@ class Tool(Declared):
 
 
 def family(kind: str) -> str:
-    """Return a type without its date."""
     return _DATE.sub("", kind)
 
 
@@ -125,7 +124,6 @@ def read_tool(request: Body, span: Span) -> Tool:
 
 
 def _options(request: Body, span: Span) -> tuple[bool, Span | None]:
-    """Return whether a tool is deferred, and its `allowed_callers`."""
     if not says(request.text(span), b"defer_loading", b"allowed_callers"):
         return False, None  # as most; finding the members would cost more than the rest
     deferred = request.member_of(span, "defer_loading")

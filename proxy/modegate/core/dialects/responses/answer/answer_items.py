@@ -17,8 +17,6 @@ from modegate.core.step.answer.parts import MAX_TEXT, ChoiceRead
 
 @dataclass(eq=False, slots=True)
 class OutputItem:
-    """One item of an answer."""
-
     index: int
     """Its `output_index`, as the upstream says it."""
     place: int
@@ -41,16 +39,13 @@ class OutputItem:
 
     @property
     def text(self) -> str:
-        """Its visible text."""
         return "".join(self.pieces)
 
     @property
     def shown(self) -> bool:
-        """Whether the client has it."""
         return self.call is None or self.call.released
 
     def segment(self) -> Segment:
-        """Return what the client got of it, for the log."""
         if self.type in CALLS and self.call is not None:
             return Segment("calls", 1, digest(self.call.id), (CallId(self.call.id),))
         if self.type == "message":
@@ -80,19 +75,13 @@ class ResponsesRead(ChoiceRead):
         return self.size <= MAX_TEXT and self.kept <= MAX_KEPT
 
     def released(self) -> list[Gathered]:
-        """Return the calls that the client gets, and has to answer."""
         return [call for call in self.calls if call.released and not call.ran]
 
     def segments(self) -> list[Segment]:
-        """Return what the client gets of it, item by item."""
         return [out.segment() for out in self.items if out.shown]
 
     def add(self, out: OutputItem) -> OutputItem:
-        """Take a new item.
-
-        Raises:
-            AnswerUnreadable: there are too many.
-        """
+        """Take a new item. Raises `AnswerUnreadable` if there are too many."""
         if len(self.items) >= MAX_ITEMS:
             raise AnswerUnreadable(f"the upstream sent over {MAX_ITEMS} items")
         self.items.append(out)
@@ -115,7 +104,6 @@ class ResponsesRead(ChoiceRead):
             out.pieces.append(text)
 
     def end(self, out: OutputItem, item: dict[str, Any], raw: bytes) -> None:
-        """Take an item whole."""
         out.ended = True
         self.kept += len(raw)
         if self.kept <= MAX_KEPT:
@@ -140,7 +128,6 @@ def seal_of(item: dict[str, Any]) -> str:
 
 
 def texts_of(item: dict[str, Any]) -> list[str]:
-    """Return the texts of a message item."""
     content = item.get("content")
     if isinstance(content, str):
         return [content]

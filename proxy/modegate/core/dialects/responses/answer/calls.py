@@ -73,7 +73,6 @@ class ItemCall(Gathered):
     """For `computer_call`: what the provider wants acknowledged before anything follows it."""
 
     def readings(self, declared: frozenset[str]) -> list[ToolCall]:
-        """Return each call that a client could make of this one; empty if it cannot be read."""
         if self.doubt:
             return []
         names = [*(self.names or ())]
@@ -89,11 +88,7 @@ class ItemCall(Gathered):
 
 
 def type_of(item: dict[str, Any]) -> str:
-    """Return an item's type.
-
-    Raises:
-        AnswerUnreadable: it has none.
-    """
+    """Return an item's type. Raises `AnswerUnreadable` if it has none."""
     check_keys(item)
     kind = text_in(item, "type")
     if not kind:
@@ -117,11 +112,7 @@ def _check_inert(item: dict[str, Any]) -> None:
 
 
 def check_part(part: Any) -> None:
-    """Refuse a part of content that is not text.
-
-    Raises:
-        AnswerUnreadable: it is of another type.
-    """
+    """Refuse a part of content that is not text. Raises `AnswerUnreadable` if it is of another type."""
     if not isinstance(part, dict) or text_in(part, "type") not in PARTS:
         raise AnswerUnreadable("the upstream sent content that is not text")
     check_keys(part)

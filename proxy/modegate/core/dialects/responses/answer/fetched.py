@@ -63,8 +63,6 @@ def _call(item: dict[str, Any]) -> Gathered | None:
 
 
 class FetchedResponse:
-    """One body."""
-
     def __init__(self, body: bytes) -> None:
         self._whole = ResponsesWhole(body)
 

@@ -56,7 +56,6 @@ class Head(msgspec.Struct):
 
     @property
     def ids(self) -> tuple[Any, Any]:
-        """The ids under which it goes."""
         return self.id, self.call_id
 
     def same_item(self, other: Head) -> bool:
@@ -87,14 +86,11 @@ def read_head(item: bytes | msgspec.Raw) -> Head | None:
 
 
 def decoded(item: bytes) -> Any:
-    """Decode an item, or another value of an event."""
     return _decode(without_lone_surrogates(item))
 
 
 @dataclass(eq=False, slots=True)
 class LooseItem:
-    """One item."""
-
     place: int
     """The index that it leaves with."""
     head: Head

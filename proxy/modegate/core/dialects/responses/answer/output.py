@@ -25,7 +25,6 @@ def message_item(name: str, text: str, *, begun: bool = False) -> dict[str, Any]
 
 
 def text_part(text: str) -> dict[str, Any]:
-    """Return a part of text."""
     return {"type": "output_text", "annotations": [], "logprobs": [], "text": text}
 
 
@@ -69,6 +68,5 @@ def listed_places(data: bytes) -> list[Span]:
 
 
 def with_id(item: bytes, name: str) -> bytes:
-    """Return an item under another id."""
     span = value_of(item, "id")
     return item if span is None else apply(item, [Edit(*span, msgspec.json.encode(name))])

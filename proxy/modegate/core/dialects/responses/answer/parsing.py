@@ -18,9 +18,8 @@ from modegate.core.dialects.common.strict_json import (
     objects_in,
     spells_calls,
 )
-from modegate.core.dialects.common.tools import spelling
-from modegate.core.dialects.common.words import words
 from modegate.core.errors import AnswerUnreadable
+from modegate.core.wire.arguments import spelling, words
 
 TOKENS = TokenCounts("input_tokens", "output_tokens")
 
@@ -97,11 +96,7 @@ def parse_event(data: bytes) -> dict[str, Any]:
 
 
 def check_keys(value: dict[str, Any]) -> None:
-    """Refuse keys in another case or that are inherited, and calls as other APIs write them.
-
-    Raises:
-        AnswerUnreadable: there is one.
-    """
+    """Raise `AnswerUnreadable` for keys in another case or inherited, and for calls of other APIs."""
     for key, inner in value.items():
         check_inherited(key, inner)
         if key not in _EXACT and spelling(key) in _SPELLINGS:
@@ -142,20 +137,12 @@ def _look_into(key: str, inner: Any, depth: int, *, top: bool) -> None:
 
 
 def items_of(response: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a response's items.
-
-    Raises:
-        AnswerUnreadable: they are not a list of objects, or too many.
-    """
+    """Return a response's items. Raises `AnswerUnreadable` if they are not a list of objects, or too many."""
     return objects_in(response, "output", MAX_ITEMS)
 
 
 def text_in(event: dict[str, Any], key: str) -> str:
-    """Return a string member; empty where it is absent or null.
-
-    Raises:
-        AnswerUnreadable: it is something else.
-    """
+    """Return a string member, empty if absent or null; raises `AnswerUnreadable` if it is something else."""
     value = event.get(key)
     if value is None:
         return ""

@@ -28,8 +28,6 @@ _encode = msgspec.json.encode
 
 
 class ResponsesStraightener(BaseStraightener[Event]):
-    """Straightens one hop's stream."""
-
     INDEX = "output_index"
 
     def __init__(self, limit: int, ids: Ids) -> None:

@@ -17,9 +17,8 @@ from modegate.core.dialects.responses.answer.calls import (
     check_part,
     type_of,
 )
-from modegate.core.dialects.responses.answer.frame import EventFrame
 from modegate.core.dialects.responses.answer.output import listed_places
-from modegate.core.dialects.responses.answer.stream_items import StreamItems
+from modegate.core.dialects.responses.answer.stream_items import EventFrame, StreamItems
 from modegate.core.errors import AnswerUnreadable
 from modegate.core.step.answer.calls import Gathered
 from modegate.core.step.answer.gate import withhold_all
@@ -33,8 +32,6 @@ _TEXTS = frozenset({"response.output_text.delta", "response.refusal.delta"})
 
 
 class ResponsesStreamReader:
-    """Reads one hop's stream."""
-
     ordered = True
 
     def __init__(self, *, strictly: bool) -> None:

@@ -1,13 +1,52 @@
-"""The items of a stream, found again by their index or their id."""
+"""The events of a stream, and the items that they are of, found again by their index or their id."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from typing import Any
+
 from modegate.core.dialects.common.call_members import is_index
+from modegate.core.dialects.common.strict_json import exactly
 from modegate.core.dialects.responses.answer import parsing
 from modegate.core.dialects.responses.answer.answer_items import OutputItem
 from modegate.core.dialects.responses.answer.call_consistency import ARGUMENT_EVENTS, COMMAND
-from modegate.core.dialects.responses.answer.frame import EventFrame
+from modegate.core.dialects.responses.answer.calls import ItemCall
 from modegate.core.errors import AnswerUnreadable
+from modegate.core.wire.json_spans import Span, members
+from modegate.core.wire.surrogates import without_lone_surrogates
+
+
+@dataclass(eq=False, slots=True)
+class EventFrame:
+    raw: bytes
+    data: bytes
+    value: dict[str, Any] = field(default_factory=dict)
+    type: str = ""
+    name: bytes = b""
+    """What its `event:` says; empty where it has none."""
+    own: bool = False
+    """It came in another form, so that its lines are ours."""
+    number: int = 0
+    """How many events of the hop came before it."""
+    out: OutputItem | None = None
+    """The item that it is about."""
+    listed: list[ItemCall | None] = field(default_factory=list)
+    """For the end: what each item of its snapshot is; None for text and reasoning."""
+    _places: dict[str, Span] = field(default_factory=dict)
+
+    @property
+    def exact(self) -> dict[str, Any]:
+        """What it says, with halves of characters as they are."""
+        return exactly(self.data, self.value)
+
+    @property
+    def places(self) -> dict[str, Span]:
+        """Where each member's value stands."""
+        if not self._places:
+            found = members(without_lone_surrogates(self.data))
+            self._places = {member.key: member.value for member in found}
+        return self._places
+
 
 MAX_NAMES = 4 * parsing.MAX_ITEMS
 """Ids of items in one answer; some servers have several for each."""
@@ -22,8 +61,6 @@ _OF_ITEMS = (
 
 
 class StreamItems:
-    """The items of one hop."""
-
     def __init__(self) -> None:
         self._by_index: dict[int, OutputItem] = {}
         self._names: dict[str, int] = {}
@@ -47,7 +84,6 @@ class StreamItems:
         return index
 
     def add(self, out: OutputItem) -> None:
-        """Take an item that begins."""
         self._by_index[out.index] = out
 
     def name(self, name: str, index: int) -> None:

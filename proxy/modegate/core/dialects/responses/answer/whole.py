@@ -20,8 +20,6 @@ from modegate.core.wire.surrogates import without_lone_surrogates
 
 
 class ResponsesWhole:
-    """One body, read; written again without what was not released."""
-
     def __init__(self, body: bytes, *, history: bool = False) -> None:
         """Read it; with `history`, messages of any role may be in it."""
         self._body = body

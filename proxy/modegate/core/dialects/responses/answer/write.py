@@ -13,7 +13,6 @@ import msgspec
 
 from modegate.core.dialects.common.answer_json import members_in, value_of
 from modegate.core.dialects.responses.answer import parsing
-from modegate.core.dialects.responses.answer.frame import EventFrame
 from modegate.core.dialects.responses.answer.output import (
     message_item,
     output_edits,
@@ -21,6 +20,7 @@ from modegate.core.dialects.responses.answer.output import (
     text_part,
 )
 from modegate.core.dialects.responses.answer.sent_items import SentItems
+from modegate.core.dialects.responses.answer.stream_items import EventFrame
 from modegate.core.errors import ModegateError
 from modegate.core.step.answer.parts import Kind, Part
 from modegate.core.wire.json_spans import Edit, Span, apply, elements
@@ -47,8 +47,6 @@ DEFAULTS = {"id": "resp_modegate", "created_at": 0, "model": "", "metadata": {}}
 
 
 class ResponsesStreamWriter:
-    """Writes the client's stream."""
-
     def __init__(self) -> None:
         self._head: dict[str, Any] = {}
         self._hop = 0
@@ -129,7 +127,6 @@ class ResponsesStreamWriter:
         return self._failure("server_error", "the upstream stopped before the end of its answer")
 
     def error(self, error: ModegateError) -> bytes:
-        """Return the event that clients of this API take for the end of a failed answer."""
         # Agents send again after a server's error, and show any other.
         code = "server_error" if error.status >= 500 else "invalid_prompt"
         return self._failure(code, str(error))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import product
 
 import msgspec
 
 from modegate.core.dialects.common import hosted
-from modegate.core.dialects.common.choice import choice_edits
 from modegate.core.dialects.common.texts import grow_value
+from modegate.core.dialects.common.tool_filter import choice_edits
+from modegate.core.dialects.common.tools import OWN_TYPES, tool_names
 from modegate.core.dialects.responses.request import hosted as carried
-from modegate.core.dialects.responses.request.choice import choice_names
 from modegate.core.dialects.responses.request.parsing import (
     ADDITIONAL,
     MESSAGE,
@@ -18,11 +19,21 @@ from modegate.core.dialects.responses.request.parsing import (
     ResponsesRequest,
 )
 from modegate.core.dialects.responses.request.tool_lists import FilteredTools, bridged, keep
+from modegate.core.dialects.responses.request.tools import MCP, NAMESPACE, mcp_name, policy_name
+from modegate.core.ids import ToolName
 from modegate.core.policy.in_force import ModesInForce
 from modegate.core.policy.model import EXIT_TOOL
 from modegate.core.step import exit_tool
 from modegate.core.step.dialect import Assembled
-from modegate.core.wire.json_spans import Edit, apply, quote, without, without_members
+from modegate.core.wire.json_spans import (
+    Edit,
+    Span,
+    apply,
+    members,
+    quote,
+    without,
+    without_members,
+)
 
 GO_TOGETHER = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
 """What goes when nothing is left: providers refuse a choice among none."""
@@ -130,3 +141,49 @@ def insert_items(
 def extend(request: ResponsesRequest, turn: bytes) -> bytes:
     """Add items, with commas between, at the end of `input`."""
     return apply(request.body, insert_items(request, len(request.messages), turn))
+
+
+_decode = msgspec.json.Decoder().decode
+
+
+def choice_names(text: bytes, span: Span, open_labels: frozenset[str]) -> set[ToolName]:
+    """Return every name in a tool choice, or in an entry of `allowed_tools`, as `Tool.choices` has them.
+
+    An agent's own tool is named as a policy knows it, or by its plain name; a namespace is `namespace:NAME`,
+    an MCP server `mcp:LABEL`, what has a type of its own its type. Of a server in `open_labels` every tool
+    may be chosen.
+
+    Raises:
+        ValueError: it is not an object.
+    """
+    found: dict[str, list[str]] = {"type": [], "name": [], "namespace": [], "server_label": []}
+    names: set[str] = set()
+    for member in members(text, span):
+        if member.key not in found:
+            names.update(tool_names(text, span))  # whatever a server could make of it
+        elif text[member.value.start : member.value.end] != b"null":
+            found[member.key].append(_word(text, member.value))
+    for kind in found["type"] or ["function"]:
+        names.update(_chosen(kind, found, open_labels))
+    return {ToolName(name) for name in names}
+
+
+def _word(text: bytes, span: Span) -> str:
+    raw = text[span.start : span.end]
+    return str(_decode(raw)) if raw[:1] == b'"' else raw.decode()
+
+
+def _chosen(kind: str, found: dict[str, list[str]], open_labels: frozenset[str]) -> set[str]:
+    labels, named = found["server_label"], found["name"]
+    names: set[str] = set()
+    if kind == MCP:
+        names.update(f"{MCP}:{label}" for label in labels)
+        closed = [label for label in labels if label not in open_labels]
+        names.update(mcp_name(label, name) for label, name in product(closed, named))
+    elif kind == NAMESPACE:
+        names.update(f"{NAMESPACE}:{name}" for name in named)
+    else:
+        spaces = found["namespace"] or [""]
+        names.update(policy_name(space, name) for space, name in product(spaces, named))
+    # A type that the agent does not run is a name too, and where nothing is named, nothing is there.
+    return names if names and kind in {MCP, NAMESPACE, *OWN_TYPES} else {*names, kind}

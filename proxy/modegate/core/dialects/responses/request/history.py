@@ -21,7 +21,6 @@ from modegate.core.dialects.responses.answer.output import text_part
 from modegate.core.dialects.responses.answer.parsing import CLIENT_RUNS
 from modegate.core.dialects.responses.request.edit import extend as extended
 from modegate.core.dialects.responses.request.parsing import ResponsesRequest
-from modegate.core.dialects.responses.request.screenshot import no_screenshot
 from modegate.core.identify.body import plain
 from modegate.core.step.answer.calls import Gathered, arguments_hash, digest
 from modegate.core.step.answer.parts import Refused
@@ -248,3 +247,21 @@ def last_said(out: ResponsesRead | None, closing: str) -> ResponsesRead:
 def newest_is_user(request: ResponsesRequest) -> bool:
     history = request.history
     return bool(history) and kind_of(history[-1]) == "message" and history[-1].get("role") == "user"
+
+
+_WHITE = (
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAEAAAABAAQAAAACCEkxzAAAAEklEQVR42mP4DwUMo4xRBukM"
+    "AOPT/hAC2mzjAAAAAElFTkSuQmCC"
+)
+"""64 x 64 white pixels: no screenshot was taken, and the words behind it say so."""
+
+
+def no_screenshot(call: str, checks: Sequence[Any]) -> dict[str, Any]:
+    """Return the result of a `computer_call` that did not run; the API takes nothing for one but a picture.
+
+    Its safety checks are acknowledged, since the API refuses the history for ever without that: of a call
+    that did not run nothing is let through by it.
+    """
+    output = {"type": "computer_screenshot", "image_url": _WHITE}
+    result = {"type": "computer_call_output", "call_id": call, "output": output}
+    return result | ({"acknowledged_safety_checks": list(checks)} if checks else {})

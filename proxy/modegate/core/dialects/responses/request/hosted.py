@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, NoReturn
 
-from modegate.core.dialects.common.exits import inner
 from modegate.core.dialects.common.hosted import ELSEWHERE
-from modegate.core.dialects.common.tools import spelling
+from modegate.core.dialects.common.tool_filter import inner
 from modegate.core.dialects.responses.request.parsing import CARRIES_TOOLS, Item, ResponsesRequest
 from modegate.core.dialects.responses.request.tools import MCP, mcp_name
 from modegate.core.errors import BadRequest
 from modegate.core.ids import ToolName
 from modegate.core.policy.in_force import ModesInForce
+from modegate.core.wire.arguments import spelling
 
 APPROVES = "mcp_approval_response"
 ASKED = "mcp_approval_request"

@@ -10,11 +10,10 @@ from typing import Any
 import msgspec
 
 from modegate.core.dialects.common.body import Body
-from modegate.core.dialects.common.tools import spelling
-from modegate.core.dialects.common.words import words
 from modegate.core.dialects.responses.request.tools import Tool, read_listed, read_tools
 from modegate.core.errors import BadRequest
 from modegate.core.identify.body import first_user_text
+from modegate.core.wire.arguments import spelling, words
 from modegate.core.wire.json_spans import Span, fields
 
 TOOL_KEYS = frozenset({"input", "tools", "tool_choice", "parallel_tool_calls"})
@@ -48,8 +47,6 @@ _decode = msgspec.json.Decoder().decode
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One item of `input`."""
-
     span: Span
     kind: str
     """Its type; `message` and `item_reference` may leave it out."""

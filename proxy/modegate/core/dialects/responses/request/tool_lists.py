@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from modegate.core.dialects.common import exits
+from modegate.core.dialects.common import tool_filter
 from modegate.core.dialects.common.tool_filter import exit_edit, keep_edits, may_stay
 from modegate.core.dialects.common.tools import Declared
 from modegate.core.dialects.responses.request.parsing import ADDITIONAL, ResponsesRequest
@@ -139,7 +139,7 @@ EXIT_ENTRY = msgspec.json.encode(
         "type": "function",
         "name": EXIT_TOOL,
         "description": exit_tool.DESCRIPTION,
-        "parameters": exits.PARAMETERS,
+        "parameters": tool_filter.EXIT_PARAMETERS,
         "strict": False,
     }
 )
@@ -152,9 +152,8 @@ def is_native(tool: Tool) -> bool:
 
 
 def bridged(request: ResponsesRequest, leave: Exit | None) -> Declared | None:
-    """Return the agent's own exit tool if it stays."""
     lists = (request.tools, *(item.tools or () for item in request.additional))
     listed = [tool for one in lists for tool in one]
     # In a namespace too, if a call of it then has its plain name.
     each = [one for tool in listed for one in (tool, *tool.inner)]
-    return exits.bridged(request, each, leave, "parameters")
+    return tool_filter.bridged(request, each, leave, "parameters")

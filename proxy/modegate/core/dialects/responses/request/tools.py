@@ -17,8 +17,8 @@ from modegate.core.dialects.common.tools import (
     read_declared,
     spelling,
 )
-from modegate.core.dialects.common.words import words
 from modegate.core.ids import ToolName
+from modegate.core.wire.arguments import words
 from modegate.core.wire.json_spans import Member, Span
 
 NAMESPACE = "namespace"
@@ -60,7 +60,7 @@ class Tool(Declared):
     """One definition; without `names` and `inner` it is one that nobody can read, and goes."""
 
     choices: frozenset[str] = frozenset()
-    """How a choice of tools names it; see `choice`."""
+    """How a choice of tools names it; see `edit.choice_names`."""
     inner: tuple[Tool, ...] = ()
     """What stands in a namespace, or in the list of a server's allowed tools."""
     label: str = ""
@@ -85,11 +85,7 @@ def mcp_name(label: str, name: str) -> ToolName:
 
 
 def read_tools(request: Body, spans: Iterable[Span]) -> tuple[Tool, ...]:
-    """Read definitions.
-
-    Raises:
-        BadRequest: something in one is not JSON.
-    """
+    """Read definitions. Raises `BadRequest` if something in one is not JSON."""
     return tuple(_read(request, span) for span in request.counted(spans))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from modegate.core.dialects.responses.request.choice import choice_names
+from modegate.core.dialects.responses.request.edit import choice_names
 from modegate.core.wire.json_spans import Span
 
 
