@@ -11,20 +11,11 @@ from collections.abc import Iterable
 Headers = list[tuple[bytes, bytes]]
 """Lines in the order they came; names in lower case."""
 
-HOP_BY_HOP = frozenset(
-    {
-        b"connection",
-        b"keep-alive",
-        b"proxy-authenticate",
-        b"proxy-authentication-info",
-        b"proxy-authorization",
-        b"proxy-connection",
-        b"te",
-        b"trailer",
-        b"transfer-encoding",
-        b"upgrade",
-    }
-)
+_HOP_BY_HOP = b"""
+    connection keep-alive proxy-authenticate proxy-authentication-info proxy-authorization
+    proxy-connection te trailer transfer-encoding upgrade
+"""
+HOP_BY_HOP = frozenset(_HOP_BY_HOP.split())
 """What RFC 9110 section 7.6.1 names, and the old and new `Proxy-*` that speak to the next hop only."""
 
 NEVER_REMOVED = frozenset(

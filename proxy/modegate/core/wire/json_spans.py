@@ -8,9 +8,9 @@ open and the gate must not choose one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -26,6 +26,7 @@ _decode_raw_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_string = msgspec.json.Decoder(str).decode
 _decode_any = msgspec.json.Decoder().decode
 
+T = TypeVar("T")
 
 MAX_MEMBERS = 4_096
 """Keys of an object that is read key by key; what an API defines has some dozens."""
@@ -58,8 +59,12 @@ class Edit(NamedTuple):
 
 def check(text: bytes) -> Any:
     """Decode a JSON text whole. Raises `ValueError` if it is not JSON, not UTF-8, or nested too deeply."""
+    return _decoded(_decode_any, text)
+
+
+def _decoded(decode: Callable[[bytes], T], text: bytes) -> T:
     try:
-        return _decode_any(text)
+        return decode(text)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
     except msgspec.MsgspecError as error:
@@ -135,12 +140,7 @@ def members(text: bytes, span: Span | None = None) -> list[Member]:
 
 def _hints(text: bytes) -> dict[str, bytes]:
     # The decoder skips nested values in C; knowing their length spares a walk through them here.
-    try:
-        raw = _decode_raw_object(text)
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
-    except msgspec.MsgspecError as error:
-        raise ValueError(str(error)) from error
+    raw = _decoded(_decode_raw_object, text)
     return {key: bytes(value) for key, value in raw.items()}
 
 
@@ -153,12 +153,7 @@ def fields(text: bytes, span: Span) -> dict[str, msgspec.Raw] | None:
     Raises:
         ValueError: the value is not an object.
     """
-    try:
-        found = _decode_raw_object(text[span.start : span.end])
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
-    except msgspec.MsgspecError as error:
-        raise ValueError(str(error)) from error
+    found = _decoded(_decode_raw_object, text[span.start : span.end])
     at = span.start
     for key, value in found.items():
         # A comma or a bracket, the key, a colon, the value.
@@ -178,12 +173,7 @@ def elements(text: bytes, span: Span) -> list[Span]:
     """Return the elements of an array. Raises `ValueError` if the value is not an array."""
     if text[span.start : span.start + 1] != b"[":
         raise ValueError("not an array")
-    try:
-        raw = _decode_raw_array(text[span.start : span.end])
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
-    except msgspec.MsgspecError as error:
-        raise ValueError(str(error)) from error
+    raw = _decoded(_decode_raw_array, text[span.start : span.end])
     found: list[Span] = []
     at = _space(text, span.start + 1)
     for value in raw:

@@ -12,26 +12,15 @@ from urllib.parse import parse_qsl, urlsplit
 
 from modegate.core.wire.headers import Headers
 
-_METHOD_LINES = frozenset(
-    {
-        b"x-http-method-override",
-        b"x-http-method",
-        b"x-method-override",
-        b"x-original-method",
-        b"x-forwarded-method",
-    }
-)
-_PATH_LINES = frozenset(
-    {
-        b"x-original-url",
-        b"x-original-uri",
-        b"x-original-path",
-        b"x-rewrite-url",
-        b"x-rewrite-uri",
-        b"x-forwarded-uri",
-        b"x-forwarded-path",
-    }
-)
+_METHOD_NAMES = b"""
+    x-http-method-override x-http-method x-method-override x-original-method x-forwarded-method
+"""
+_METHOD_LINES = frozenset(_METHOD_NAMES.split())
+_PATH_NAMES = b"""
+    x-original-url x-original-uri x-original-path x-rewrite-url x-rewrite-uri x-forwarded-uri
+    x-forwarded-path
+"""
+_PATH_LINES = frozenset(_PATH_NAMES.split())
 _METHOD_PARAMETERS = frozenset({"_method", "_http_method", "x-http-method-override"})
 
 BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE", "TRACE"})

@@ -25,7 +25,7 @@ _FINAL = frozenset({"length", "content_filter"})
 def _extend(
     request: ChatRequest, choice: ChatRead, refused: Sequence[Refused], manner: Manner
 ) -> bytes:
-    return edit.extend(request, history.extend(request, choice, refused, manner))
+    return request.append(history.extend(request, choice, refused, manner))
 
 
 def _answer_key(said: Sequence[ChatRead]) -> str:

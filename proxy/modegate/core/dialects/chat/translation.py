@@ -8,48 +8,27 @@ from typing import Any
 import msgspec
 
 from modegate.core.step.translation import Json, Thoughts, Translation
+from modegate.core.wire.arguments import words
 from modegate.core.wire.sse import DONE, write_event
 
-_FIELDS = """
+FIELDS = words("""
     messages tools tool_choice functions function_call parallel_tool_calls stream stream_options
     temperature top_p n stop max_tokens max_completion_tokens presence_penalty frequency_penalty
     logit_bias logprobs top_logprobs response_format seed user reasoning_effort verbosity thinking
     modalities prediction service_tier web_search_options prompt_cache_key safety_identifier
-"""
-FIELDS = frozenset(_FIELDS.split())
+""")
 """The keys of a body that are passed on."""
 
-_CHUNK = (
-    "id",
-    "object",
-    "created",
-    "model",
-    "service_tier",
-    "system_fingerprint",
-    "choices",
-    "usage",
-)
-_CHOICE = ("index", "delta", "message", "finish_reason", "logprobs")
-_MESSAGE = (
-    "role",
-    "content",
-    "refusal",
-    "reasoning_content",
-    "thinking_blocks",
-    "tool_calls",
-    "function_call",
-    "annotations",
-    "audio",
-    "images",
-)
-_CALL = ("index", "id", "type", "function")
-_USAGE = (
-    "prompt_tokens",
-    "completion_tokens",
-    "total_tokens",
-    "prompt_tokens_details",
-    "completion_tokens_details",
-)
+_CHUNK = "id object created model service_tier system_fingerprint choices usage"
+_CHOICE = "index delta message finish_reason logprobs"
+_MESSAGE = """
+    role content refusal reasoning_content thinking_blocks tool_calls function_call annotations audio
+    images
+"""
+_CALL = "index id type function"
+_USAGE = """
+    prompt_tokens completion_tokens total_tokens prompt_tokens_details completion_tokens_details
+"""
 
 
 def chat_object(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,8 +66,8 @@ def _calls(given: Iterable[Mapping[str, Any]], *, whole: bool) -> list[dict[str,
     return calls
 
 
-def _kept(given: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
-    return {key: given[key] for key in keys if given.get(key) is not None}
+def _kept(given: Mapping[str, Any], keys: str) -> dict[str, Any]:
+    return {key: given[key] for key in keys.split() if given.get(key) is not None}
 
 
 def _frame(event: Json | bytes, _thoughts: Thoughts) -> bytes:

@@ -139,7 +139,7 @@ class Body:
         return self.body[span.start : span.end]
 
     def decode(self, span: Span) -> Any:
-        """Decode a value; raises `BadRequest` if it is not valid JSON, as a string with broken UTF-8."""
+        """Decode a value; raises `BadRequest` if it is not valid JSON, as broken UTF-8 is not."""
         try:
             return _decode(self.readable[span.start : span.end])
         except (msgspec.MsgspecError, RecursionError) as error:

@@ -65,11 +65,6 @@ def with_member(data: bytes, value: bytes, *keys: str) -> bytes:
     return apply(data, [Edit(at, at, b'"%b":%b%b' % (keys[-1].encode(), value, comma))])
 
 
-def unreadable(frame: Frame) -> Frame:
-    """Return a frame that ends the answer: what it says does not fit what came before."""
-    return Frame(frame.raw, frame.data, frame.event, odd=True)
-
-
 def readable_data(frame: Frame) -> bytes:
     """Return a frame's data in UTF-8 and without halves of characters.
 

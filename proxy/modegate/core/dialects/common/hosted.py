@@ -16,48 +16,31 @@ from modegate.core.policy.in_force import ModesInForce
 from modegate.core.policy.names import glob_matches
 from modegate.core.wire.arguments import spelling, words
 
-PROVIDER_RUNS = {
-    # OpenAI, and gateways that took it over: the model searches the web.
-    "web_search_options": "web_search",
-    # xAI live search, Groq, DashScope, Venice, Baichuan, Hunyuan, Qianfan, NanoGPT.
-    "search_parameters": "web_search",
-    "search_settings": "web_search",
-    "search_options": "web_search",
-    "enable_search": "web_search",
-    "enable_web_search": "web_search",
-    "enable_web_scraping": "web_search",
-    "enable_x_search": "web_search",
-    "with_search_enhance": "web_search",
-    "enable_enhancement": "web_search",
-    "force_search_enhancement": "web_search",
-    "enable_deep_search": "web_search",
-    "web_search": "web_search",
-    "linkup": "web_search",
-    # Gemini's own tools, where a translating gateway takes them beside `tools`.
-    "google_search": "web_search",
-    "google_search_retrieval": "web_search",
-    "google_maps": "web_search",
-    "url_context": "web_search",
-    "code_execution": "code_interpreter",
-    # DashScope, Anthropic and the Assistants' form of a place to run code in.
-    "enable_code_interpreter": "code_interpreter",
-    "container": "code_interpreter",
-    "tool_resources": "code_interpreter",
+_KEYS_OF = {
+    # OpenAI, and gateways that took it over: the model searches the web. Then xAI live search, Groq,
+    # DashScope, Venice, Baichuan, Hunyuan, Qianfan, NanoGPT. Then Gemini's own tools, where a translating
+    # gateway takes them beside `tools`.
+    "web_search": """
+        web_search_options
+        search_parameters search_settings search_options enable_search enable_web_search
+        enable_web_scraping enable_x_search with_search_enhance enable_enhancement
+        force_search_enhancement enable_deep_search web_search linkup
+        google_search google_search_retrieval google_maps url_context
+    """,
+    # Gemini; DashScope, Anthropic and the Assistants' form of a place to run code in.
+    "code_interpreter": "code_execution enable_code_interpreter container tool_resources",
     # Groq: what its compound systems may do by themselves.
-    "compound_custom": "compound",
+    "compound": "compound_custom",
     # Remote servers and stores that the provider asks: Anthropic, Cohere, Azure, LiteLLM.
-    "mcp_servers": "mcp",
-    "mcp_tools": "mcp",
+    "mcp": "mcp_servers mcp_tools",
     "connectors": "connectors",
-    "data_sources": "file_search",
-    "vector_store_ids": "file_search",
+    "file_search": "data_sources vector_store_ids",
     # OpenRouter and DashScope.
     "plugins": "plugins",
     # The answer is fetched later, by a way that is not gated: OpenAI, xAI.
-    "background": "background",
-    "background_options": "background",
-    "deferred": "background",
+    "background": "background background_options deferred",
 }
+PROVIDER_RUNS = {key: tool for tool, keys in _KEYS_OF.items() for key in keys.split()}
 """Key to tool name; removed unless the policy allows the tool of that name."""
 
 PROVIDER_KEEPS = {

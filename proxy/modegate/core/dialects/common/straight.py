@@ -10,13 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 
 from modegate.core.dialects.common.call_members import is_index
-from modegate.core.dialects.common.frames import (
-    OwnFrames,
-    framed,
-    readable_data,
-    unreadable,
-    with_member,
-)
+from modegate.core.dialects.common.frames import OwnFrames, framed, readable_data, with_member
 from modegate.core.step.answer.hold import over
 from modegate.core.step.answer.straightener import Ids
 from modegate.core.step.reasons import Reason
@@ -77,7 +71,7 @@ class BaseStraightener(ABC, Generic[E]):
         try:
             return self._event(self._normal(frame, event), event)
         except _UNREADABLE:
-            return [unreadable(frame)]
+            return [Frame(frame.raw, frame.data, frame.event, odd=True)]
 
     @abstractmethod
     def _flows(self, frame: Frame, data: bytes) -> bool:

@@ -13,13 +13,16 @@ from modegate.core.step.texts import PLAN_WAITS
 from modegate.core.wire.json_spans import Edit, Span, apply, quote, without
 
 
+def dicts_in(value: Any) -> list[dict[str, Any]]:
+    """Return what of a list are objects; nothing if it is no list."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
 def content_text(content: Any) -> str:
     """Return the text of a message's content."""
     if isinstance(content, str):
         return content
-    if not isinstance(content, list):
-        return ""
-    texts = [part.get("text") for part in content if isinstance(part, dict)]
+    texts = [part.get("text") for part in dicts_in(content)]
     return "\n".join(text for text in texts if isinstance(text, str))
 
 

@@ -24,21 +24,10 @@ PLAIN_FIELDS = words("""
     outputschema parameters strict title type version
 """)
 
-_TELLS_OF_TOOLS = (
-    *("agent", "browser", "code", "computer", "connector", "container", "function", "ground"),
-    *(
-        "maps",
-        "mcp",
-        "name",
-        "prompt",
-        "retriev",
-        "search",
-        "server",
-        "shell",
-        "tool",
-        "urlcontext",
-    ),
-)
+_TELLS_OF_TOOLS = words("""
+    agent browser code computer connector container function ground maps mcp name prompt retriev
+    search server shell tool urlcontext
+""")
 """What is in the key of a text that names a tool, or makes the provider run one."""
 
 _decode = msgspec.json.Decoder().decode
@@ -101,7 +90,7 @@ def read_declared(
         if key == "name":
             _add_name(names, body, member.value)
         elif key == "type":
-            kind = _text(body, member.value)
+            kind = text_or_raw(body, member.value)
             if kind not in OWN_TYPES:
                 hosted = True
                 names.update(dict.fromkeys(means(kind)))
@@ -125,10 +114,10 @@ def _add_inner(names: dict[str, None], body: bytes, span: Span) -> None:
 def _add_name(names: dict[str, None], body: bytes, span: Span) -> None:
     # Null names nothing: some clients write every field that they know.
     if body[span.start : span.end] != b"null":
-        names[_text(body, span)] = None
+        names[text_or_raw(body, span)] = None
 
 
-def _text(body: bytes, span: Span) -> str:
+def text_or_raw(body: bytes, span: Span) -> str:
     """Return a string, or what stands there instead, which no policy names."""
     raw = body[span.start : span.end]
     return str(_decode(raw)) if raw[:1] == b'"' else raw.decode()

@@ -8,12 +8,12 @@ import msgspec
 
 from modegate.core.step.answer.calls import SIGNATURE
 from modegate.core.step.translation import Json, Thoughts, Translation, named_frame
+from modegate.core.wire.arguments import words
 
-_FIELDS = """
+FIELDS = words("""
     messages system max_tokens tools tool_choice stream temperature top_p top_k stop_sequences
     thinking metadata
-"""
-FIELDS = frozenset(_FIELDS.split())
+""")
 """The keys of a body that are passed on."""
 
 _ERRORS = {

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from modegate.core.step.translation import Json, Thoughts, Translation, named_frame
+from modegate.core.wire.arguments import words
 
-_FIELDS = """
+FIELDS = words("""
     input instructions include max_output_tokens parallel_tool_calls reasoning stream temperature
     text tool_choice tools top_p truncation user prompt_cache_key safety_identifier service_tier
-"""
-FIELDS = frozenset(_FIELDS.split())
+""")
 """The keys of a body that are passed on."""
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-TAGS = frozenset(
-    """
+from modegate.core.wire.arguments import words
+
+TAGS = words("""
     write_to_file replace_in_file apply_diff insert_content search_and_replace search_replace edit_file
     execute_command read_command_output browser_action use_mcp_tool access_mcp_resource new_task
     switch_mode new_rule report_bug condense fetch_instructions generate_image run_slash_command
@@ -17,27 +18,22 @@ TAGS = frozenset(
     attempt_completion ask_followup_question plan_mode_respond web_fetch load_mcp_documentation
     save append patch patch_many morph shell ipython python tmux browser subagent gh computer
     hashline_edit execute_bash str_replace_editor
-    """.split()  # noqa: SIM905 -- a table
-)
+""")
 """Tags of agents that declare no tools beside them: Cline, Roo Code, gptme, OpenHands."""
 
-FENCES = frozenset(
-    """
+FENCES = words("""
     save append patch patch_many morph hashline_edit shell ipython py tmux browser subagent gh computer
     mcp read todo memory watch restart choice form elicit clarify complete progress vent rag vision
     screenshot chats request_tool_change autocommit tool tool_code tool_call
-    """.split()  # noqa: SIM905 -- a table
-)
+""")
 """Languages of fenced blocks that an agent runs: gptme's, Continue's `tool`, Gemini's `tool_code`."""
 
-PLAIN = frozenset(
-    """
+PLAIN = words("""
     bash sh zsh console python python3 json json5 jsonc yaml yml toml ini text txt plain plaintext output
     markdown md html xml css scss svg diff javascript js jsx typescript ts tsx go rust java kotlin c cpp
     c++ csharp cs ruby rb php sql swift scala lua perl r haskell make makefile dockerfile docker nix
     graphql proto mermaid csv log latex tex vim vue svelte cmake terraform hcl http result stdout stderr
-    """.split()  # noqa: SIM905 -- a table
-)
+""")
 """Languages of fenced blocks that gptme only shows: it runs whatever else a tool or a plugin takes."""
 
 

@@ -45,11 +45,8 @@ class OpenCall:
         """Return how many characters of a new piece belong to it if it ends there; else -1."""
         if self.shape is None:
             return -1
-        return self._object_end(text) if self.close is None else self._pattern_end(text)
-
-    def _pattern_end(self, text: str) -> int:
         if self.close is None:
-            raise AssertionError("a JSON object has no closing pattern")
+            return self._object_end(text)
         match = self.close.search(self.tail + text)
         if match is not None:
             return match.end() - len(self.tail)

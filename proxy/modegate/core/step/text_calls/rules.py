@@ -69,7 +69,9 @@ class TextCalls:
         call = Gathered(choice, "function", names=[name] if name else [], text=True)
         if shape.kind == "at":
             body = text[text.find("{") :] if "{" in text else ""
-            _take_object(call, body, parse_arguments(body))
+            call.pieces = [body]
+            if parse_arguments(body) is None:
+                call.odd = ArgumentFault.NO_OBJECT
         elif shape.kind in ("tag", "function", "invoke"):
             _take_tags(call, inner)
         else:
@@ -191,12 +193,6 @@ def _take_tags(call: Gathered, inner: str) -> None:
         call.pieces = [json.dumps(values)]
     else:
         call.kind, call.pieces = "custom", [body]
-
-
-def _take_object(call: Gathered, text: str, value: dict[str, Any] | None) -> None:
-    call.pieces = [text]
-    if value is None:
-        call.odd = ArgumentFault.NO_OBJECT
 
 
 def _has_a_key_twice(text: str) -> bool:

@@ -32,19 +32,7 @@ MAX_CALLS = 128
 """Calls in one answer, and choices; the API's own limit on parallel calls."""
 
 # Keys that decide what a call is. Clients in some languages match keys without regard to case.
-_EXACT = frozenset(
-    {
-        "choices",
-        "content",
-        "delta",
-        "message",
-        "function",
-        "custom",
-        "name",
-        "finish_reason",
-        *CALL_KEYS,
-    }
-)
+_EXACT = words("choices content delta message function custom name finish_reason").union(CALL_KEYS)
 _TYPE = frozenset({"type"})
 _CHOICE = frozenset({"index", "delta", "message", "finish_reason"})
 _CALL_TYPES = CALL_TYPES | spelled("""
@@ -205,11 +193,6 @@ def failed(value: dict[str, Any], choices: Iterable[tuple[int, dict[str, Any]]])
     return bool(value.get("error")) or any(
         choice.get("error") or choice.get("finish_reason") == "error" for _, choice in choices
     )
-
-
-def slot(index: Any) -> int | None:
-    """Return an index that every client takes for the same place; None for all else."""
-    return index if is_index(index) else None
 
 
 def content_string(value: bytes) -> str:

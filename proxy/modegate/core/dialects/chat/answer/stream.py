@@ -18,6 +18,7 @@ from modegate.core.dialects.chat.answer.calls import (
     only_goes_on,
 )
 from modegate.core.dialects.chat.answer.settle import settle
+from modegate.core.dialects.common.call_members import is_index
 from modegate.core.dialects.common.frames import one_part
 from modegate.core.dialects.common.strict_json import reason_in
 from modegate.core.errors import AnswerUnreadable, UpstreamFailed
@@ -134,7 +135,8 @@ class ChatStreamReader:
         self, index: int, read: ChatRead, kind: str, piece: dict[str, Any], exact: dict[str, Any]
     ) -> Gathered:
         routes = self._routes.setdefault(index, _Routes())
-        place = None if kind == "legacy" else parsing.slot(piece.get("index"))
+        given = piece.get("index")
+        place = given if kind != "legacy" and is_index(given) else None
         known = routes.legacy if kind == "legacy" else _known(routes, place, piece)
         if known is not None and not known.pending:
             # What was judged is what the client may see: a piece that comes later goes nowhere.

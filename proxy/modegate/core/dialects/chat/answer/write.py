@@ -226,11 +226,8 @@ class ChatStreamWriter:
         edits: list[Edit] = []
         if calls:
             edits += self._calls.edits(data, found, calls, drop)
-        if (
-            choice in self._break_before
-            and isinstance(body.get("content"), str)
-            and body["content"]
-        ):
+        content = body.get("content")
+        if choice in self._break_before and isinstance(content, str) and content:
             start = next(m.value.start for m in found if m.key == "content")
             edits.append(Edit(start + 1, start + 1, quote("\n\n")[1:-1]))
         return edits + without_members(found, drop)

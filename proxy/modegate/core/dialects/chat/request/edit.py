@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 import msgspec
 
+from modegate.core.dialects.chat.answer.visible_text import TELL
 from modegate.core.dialects.chat.request.parsing import ChatRequest
 from modegate.core.dialects.common import hosted
 from modegate.core.dialects.common.texts import grow
@@ -22,7 +25,7 @@ from modegate.core.policy.in_force import ModesInForce
 from modegate.core.policy.model import EXIT_TOOL, NO_TOOL
 from modegate.core.step import exit_tool
 from modegate.core.step.dialect import Assembled
-from modegate.core.wire.json_spans import Edit, Span, apply, without_members
+from modegate.core.wire.json_spans import Edit, apply, without_members
 
 INERT_TOOL = {
     "type": "function",
@@ -102,16 +105,11 @@ def _with_exit(
 
 def section_edits(request: ChatRequest, section: str) -> list[Edit]:
     """Put the section behind the client's own instructions, so that their cached prefix survives."""
-    leading: list[Span] = []
-    for span in request.messages:
-        if request.role(span) not in ("system", "developer"):
-            break
-        leading.append(span)
+    leading = list(takewhile(lambda span: request.role(span) in TELL, request.messages))
+    grown = grow(request, leading[-1], section) if leading else None
+    if grown is not None:
+        return [grown]
     role = request.role(leading[-1]) if leading else "system"
-    if leading:
-        grown = grow(request, leading[-1], section)
-        if grown is not None:
-            return [grown]
     message = msgspec.json.encode({"role": role, "content": section})
     if leading:
         return [Edit(leading[-1].end, leading[-1].end, b"," + message)]
@@ -119,18 +117,9 @@ def section_edits(request: ChatRequest, section: str) -> list[Edit]:
     return [Edit(at, at, message + (b"," if request.messages else b""))]
 
 
-def extend(request: ChatRequest, turn: bytes) -> bytes:
-    """Add history messages at the end of `messages`."""
-    return request.append(turn)
-
-
-EXIT_FUNCTION = {
-    "name": EXIT_TOOL,
-    "description": exit_tool.DESCRIPTION,
-    "parameters": EXIT_PARAMETERS,
-}
+_EXIT = {"name": EXIT_TOOL, "description": exit_tool.DESCRIPTION, "parameters": EXIT_PARAMETERS}
 EXIT_ENTRIES = {
-    "tools": msgspec.json.encode({"type": "function", "function": EXIT_FUNCTION}),
-    "functions": msgspec.json.encode(EXIT_FUNCTION),
+    "tools": msgspec.json.encode({"type": "function", "function": _EXIT}),
+    "functions": msgspec.json.encode(_EXIT),
 }
 """The exit tool's definition: the same bytes in every session, at the end of the list."""

@@ -5,21 +5,15 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from modegate.core.dialects.common.texts import Conversation
-
-TOOL_KEYS = frozenset(
-    {"messages", "tools", "tool_choice", "functions", "function_call", "parallel_tool_calls"}
-)
-"""Top-level keys that decide what the model may call."""
-
-GATED_KEYS = TOOL_KEYS | {"model", "stream", "n"}
+from modegate.core.dialects.common.texts import Conversation, dicts_in
+from modegate.core.wire.arguments import words
 
 
 class ChatRequest(Conversation):
     """One request; `messages`, `tools` and `functions` are lists of objects."""
 
-    TOOLS = TOOL_KEYS
-    GATED = GATED_KEYS
+    TOOLS = words("messages tools tool_choice functions function_call parallel_tool_calls")
+    GATED = TOOLS | {"model", "stream", "n"}
 
     def read(self) -> None:
         self.messages = self.objects("messages", required=True)
@@ -43,7 +37,4 @@ class ChatRequest(Conversation):
 
 def calls_of(message: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the tool calls of a history message that have the shape of one."""
-    calls = message.get("tool_calls")
-    if not isinstance(calls, list):
-        return []
-    return [call for call in calls if isinstance(call, dict)]
+    return dicts_in(message.get("tool_calls"))

@@ -6,7 +6,7 @@ turns of which every call was refused, among its calls those that were withheld,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -19,7 +19,7 @@ from modegate.core.dialects.chat.request.parsing import ChatRequest, calls_of
 from modegate.core.dialects.common.texts import grow
 from modegate.core.log.events import Segment
 from modegate.core.step.answer.calls import digest
-from modegate.core.step.dialect import Found
+from modegate.core.step.dialect import Found, Notices
 from modegate.core.step.request.request_form import Manner
 from modegate.core.wire.json_spans import Edit, Span, apply, quote, without_members
 
@@ -28,9 +28,7 @@ _encode = msgspec.json.encode
 TEXT_KEYS = ("content", *REASONING_KEYS)
 
 
-def restore(
-    request: ChatRequest, found: Found, notices: Mapping[int, Sequence[str]], manner: Manner
-) -> bytes:
+def restore(request: ChatRequest, found: Found, notices: Notices, manner: Manner) -> bytes:
     """Put withheld exchanges and notices back.
 
     `found` gives for a message's index its hops' segments and stored bodies, `notices` the sentences that
@@ -181,11 +179,8 @@ class MessageEdit:
 
     def bytes(self) -> bytes:
         """Return the message; empty if the last hop said nothing that stays."""
-        if (
-            not self._says
-            and not calls_of(self._message)
-            and not self._message.get("function_call")
-        ):
+        called = calls_of(self._message) or self._message.get("function_call")
+        if not self._says and not called:
             return b""
         body, span = self._request.body, self._span
         whole = apply(body, [*self._edits, *without_members(self._found, self._drop)])

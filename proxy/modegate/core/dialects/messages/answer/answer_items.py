@@ -22,6 +22,7 @@ THINKING = "thinking"
 CALL = "tool_use"
 """The agent runs it, be it a tool of its own or one that Anthropic defines."""
 
+TEXT_DELTAS = {"text_delta": TEXT, "thinking_delta": THINKING}
 SHOWN = frozenset(
     {TEXT, THINKING, "redacted_thinking", "compaction", "fallback", "mcp_tool_listing"}
 )

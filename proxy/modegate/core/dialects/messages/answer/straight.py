@@ -16,14 +16,13 @@ from modegate.core.dialects.common.call_members import is_index
 from modegate.core.dialects.common.frames import framed, readable_data, with_member
 from modegate.core.dialects.common.straight import AMBIGUOUS, BaseStraightener, may_be_index
 from modegate.core.dialects.messages.answer import loose_item
-from modegate.core.dialects.messages.answer.answer_items import CALL, TEXT, THINKING
+from modegate.core.dialects.messages.answer.answer_items import CALL, TEXT_DELTAS
 from modegate.core.dialects.messages.answer.loose_item import CALL_DELTA, Event, LooseBlock
 from modegate.core.dialects.messages.answer.parsing import MAX_CALLS
 from modegate.core.step.answer.straightener import Ids
 from modegate.core.wire.arguments import words
 from modegate.core.wire.sse import Frame
 
-_TEXT_DELTAS = {"text_delta": TEXT, "thinking_delta": THINKING}
 _EVENTS = words("""
     message_start content_block_start content_block_delta content_block_stop message_delta
     message_stop ping error
@@ -191,9 +190,9 @@ class MessagesStraightener(BaseStraightener[Event]):
             return [] if doubtful else [frame]
         if block is not None and not block.closed:
             return [frame]
-        if kind not in _TEXT_DELTAS:
+        if kind not in TEXT_DELTAS:
             return [] if block is not None and block.shown else [frame]
-        return self._continue(frame, event, _TEXT_DELTAS[kind])
+        return self._continue(frame, event, TEXT_DELTAS[kind])
 
     def _continue(self, frame: Frame, event: Event, kind: str) -> list[Frame]:
         """Take text without a beginning, or behind its end."""

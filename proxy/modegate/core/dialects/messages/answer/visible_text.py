@@ -6,11 +6,10 @@ from typing import Any
 
 from modegate.core.dialects.common.texts import content_text
 from modegate.core.dialects.messages.answer import parsing
+from modegate.core.dialects.messages.answer.answer_items import TEXT, TEXT_DELTAS, THINKING
 from modegate.core.dialects.messages.request.parsing import MessagesRequest
 from modegate.core.step.answer.parts import Spoken
 
-TEXT, THINKING = "text", "thinking"
-_DELTAS = {"text_delta": TEXT, "thinking_delta": THINKING}
 _ENDS = frozenset({"message_delta", "message_stop"})
 
 
@@ -30,7 +29,7 @@ def visible_texts(data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozens
         return _block(value["content_block"], place), frozenset()
     delta = value.get("delta")
     if kind == "content_block_delta" and isinstance(delta, dict):
-        of = _DELTAS.get(str(delta.get("type")), "")
+        of = TEXT_DELTAS.get(str(delta.get("type")), "")
         return _texts(of, delta.get(of), place), frozenset()
     return [], frozenset({0} if str(kind) in _ENDS else ())
 
@@ -43,10 +42,8 @@ def _block(block: dict[str, Any], place: Any) -> list[Spoken]:
 def _texts(of: str, text: Any, place: Any) -> list[Spoken]:
     if not isinstance(text, str) or of not in (TEXT, THINKING):
         return []
-    # Thinking is signed.
-    return [
-        Spoken(text, place=place, voice="thought" if of == THINKING else "", fixed=of == THINKING)
-    ]
+    thought = of == THINKING  # and signed
+    return [Spoken(text, place=place, voice="thought" if thought else "", fixed=thought)]
 
 
 def system_text(request: MessagesRequest) -> str:

@@ -72,12 +72,10 @@ class MessagesWhole:
     def _content_edits(self, front: list[bytes], back: list[bytes]) -> list[Edit]:
         shown = [at for at, block in enumerate(self._read.blocks) if block.shown]
         if not shown:
-            span = member(self._top, "content")
-            return (
-                [Edit(*span, b"[" + b",".join(front + back) + b"]")]
-                if self._places
-                else ([Edit(span.start + 1, span.start + 1, b",".join(front + back))])
-            )
+            start, end = member(self._top, "content")
+            return [
+                Edit(start + 1, end - 1 if self._places else start + 1, b",".join(front + back))
+            ]
         edits = without(self._places, set(range(len(self._places))) - set(shown))
         first, last = self._places[shown[0]].start, self._places[shown[-1]].end
         edits += [Edit(first, first, block + b",") for block in front]

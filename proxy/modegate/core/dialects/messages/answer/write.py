@@ -109,13 +109,10 @@ class MessagesStreamWriter:
     def text(self, choice: int, text: str) -> bytes:
         closing, place = self._close(), self._next
         self._next += 1
+        begun, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": text}
         events = (
-            {"type": "content_block_start", "index": place, "content_block": _text("")},
-            {
-                "type": "content_block_delta",
-                "index": place,
-                "delta": {"type": "text_delta", "text": text},
-            },
+            {"type": "content_block_start", "index": place, "content_block": begun},
+            {"type": "content_block_delta", "index": place, "delta": delta},
             {"type": "content_block_stop", "index": place},
         )
         return closing + b"".join(map(self._event, events))
@@ -156,7 +153,3 @@ class MessagesStreamWriter:
         if not edits and not frame.own:
             return self._out.passed(frame.raw)
         return self._out.own(apply(frame.data, edits), frame.event)
-
-
-def _text(text: str) -> dict[str, str]:
-    return {"type": "text", "text": text}

@@ -87,9 +87,8 @@ def _enabled(toolset: dict[str, Any] | None) -> list[str] | None:
     """Return the tools of a toolset; None if it does not say."""
     if inner(inner(toolset, "default_config"), "enabled") is not False:
         pinned = inner(toolset, "tools")
-        return (
-            _names([inner(tool, "name") for tool in pinned]) if isinstance(pinned, list) else None
-        )
+        found = [inner(tool, "name") for tool in pinned] if isinstance(pinned, list) else None
+        return _names(found)
     configs = inner(toolset, "configs") or {}
     if not isinstance(configs, dict):
         return None

@@ -5,15 +5,10 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from modegate.core.dialects.common.texts import Conversation
+from modegate.core.dialects.common.texts import Conversation, dicts_in
 from modegate.core.dialects.messages.request import tool_references
 from modegate.core.dialects.messages.request.tools import ESCAPES, Tool, read_tool
 from modegate.core.wire.json_spans import Span
-
-TOOL_KEYS = frozenset({"messages", "tools", "tool_choice", "mcp_servers"})
-"""Top-level keys that decide what the model may call."""
-
-GATED_KEYS = TOOL_KEYS | {"container", "model", "stream", "system", "thread"}
 
 CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 """Types of blocks that are calls."""
@@ -22,8 +17,8 @@ CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 class MessagesRequest(Conversation):
     """One request; `messages`, `tools` and `servers` are lists of objects."""
 
-    TOOLS = TOOL_KEYS
-    GATED = GATED_KEYS
+    TOOLS = frozenset({"messages", "tools", "tool_choice", "mcp_servers"})
+    GATED = TOOLS | {"container", "model", "stream", "system", "thread"}
 
     def read(self) -> None:
         self.messages = self.objects("messages", required=True)
@@ -80,7 +75,4 @@ class MessagesRequest(Conversation):
 
 def blocks_of(message: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the content blocks of a history message that have the shape of one."""
-    content = message.get("content")
-    if not isinstance(content, list):
-        return []
-    return [block for block in content if isinstance(block, dict)]
+    return dicts_in(message.get("content"))

@@ -9,7 +9,7 @@ front of the agent's in the message that follows.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from modegate.core.dialects.messages.answer.answer_items import CALL, CUT, TEXT,
 from modegate.core.dialects.messages.request.parsing import MessagesRequest
 from modegate.core.log.events import Segment
 from modegate.core.step.answer.calls import digest
-from modegate.core.step.dialect import Found
+from modegate.core.step.dialect import Found, Notices
 from modegate.core.step.request.request_form import Thoughts
 from modegate.core.wire.json_spans import Edit, Span, apply, members, quote
 from modegate.core.wire.surrogates import without_lone_surrogates
@@ -33,10 +33,7 @@ _NOTHING: dict[str, Any] = {"turn": False, "calls": (), "answers": ()}
 
 
 def restore(
-    request: MessagesRequest,
-    found: Found,
-    notices: Mapping[int, Sequence[str]],
-    thoughts: Thoughts = None,
+    request: MessagesRequest, found: Found, notices: Notices, thoughts: Thoughts = None
 ) -> bytes:
     """Put withheld exchanges and notices back, with thinking of ours only where that is wanted.
 
@@ -135,14 +132,9 @@ def _restore_one(
     if not last:
         # Nothing was said in the end: the last turn is the client's message, and its next one the answer.
         last, answers = turns.pop()
-    front = [
-        message
-        for blocks, results in turns
-        for message in (
-            _message("assistant", blocks),
-            _message("user", list(map(_encode, results))),
-        )
-    ]
+    front: list[bytes] = []
+    for blocks, results in turns:
+        front += (_message("assistant", blocks), _message("user", list(map(_encode, results))))
     mine = _with_content(request, span, content, last)
     edits = [Edit(span.start, span.end, b",".join([*front, mine]))]
     return edits + _answer_edits(request, index, answers)

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from modegate.core.dialects.common.texts import dicts_in
 from modegate.core.dialects.responses.answer.calls import CALLS, ItemCall
 from modegate.core.dialects.responses.answer.parsing import MAX_CALLS, MAX_ITEMS, MAX_KEPT
 from modegate.core.errors import AnswerUnreadable
@@ -131,8 +132,5 @@ def texts_of(item: dict[str, Any]) -> list[str]:
     content = item.get("content")
     if isinstance(content, str):
         return [content]
-    parts = (
-        [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
-    )
-    texts = [part.get("text") or part.get("refusal") for part in parts]
+    texts = [part.get("text") or part.get("refusal") for part in dicts_in(content)]
     return [text for text in texts if isinstance(text, str)]

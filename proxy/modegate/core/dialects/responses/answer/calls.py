@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from modegate.core.dialects.common.call_members import BESIDE, ambiguity, inherits
+from modegate.core.dialects.common.texts import dicts_in
 from modegate.core.dialects.responses.answer.parsing import (
     CLIENT_RUNS,
     INERT,
@@ -205,13 +206,8 @@ def _read_names(call: ItemCall, item: dict[str, Any]) -> None:
 
 
 def _read_listed(call: ItemCall, item: dict[str, Any], label: str) -> None:
-    tools = item.get("tools")
-    names = (
-        [tool.get("name") for tool in tools if isinstance(tool, dict)]
-        if isinstance(tools, list)
-        else []
-    )
-    call.listed = tuple(mcp_name(label, str(name)) for name in names)
+    tools = dicts_in(item.get("tools"))
+    call.listed = tuple(mcp_name(label, str(tool.get("name"))) for tool in tools)
     call.names = [f"mcp__{label}"]
 
 

@@ -215,11 +215,10 @@ class ResponsesStraightener(BaseStraightener[Event]):
             item = self._queue[0]
             if item.is_call and item.is_open:
                 break
-            out += (
-                loose_item_write.call_frames(item, self._own, self._ids)
-                if item.is_call
-                else item.frames
-            )
+            if item.is_call:
+                out += loose_item_write.call_frames(item, self._own, self._ids)
+            else:
+                out += item.frames
             self.waiting -= item.size
             item.frames, item.size, item.left = [], 0, True
             self._queue.popleft()

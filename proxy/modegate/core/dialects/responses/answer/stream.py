@@ -20,7 +20,6 @@ from modegate.core.dialects.responses.answer.calls import (
 from modegate.core.dialects.responses.answer.output import listed_places
 from modegate.core.dialects.responses.answer.stream_items import EventFrame, StreamItems
 from modegate.core.errors import AnswerUnreadable
-from modegate.core.step.answer.calls import Gathered
 from modegate.core.step.answer.gate import withhold_all
 from modegate.core.step.answer.parts import Kind, Part
 from modegate.core.step.answer.straightener import Straight
@@ -70,11 +69,8 @@ class ResponsesStreamReader:
         if number is not None and not is_index(number):
             raise AnswerUnreadable("the upstream sent a sequence number that is none")
         lifecycle = kind in parsing.BEGINNINGS or kind in parsing.ENDS
-        places = {
-            "item": kind in (parsing.ADDED, parsing.DONE),
-            "response": lifecycle,
-            "output": False,
-        }
+        ends = kind in (parsing.ADDED, parsing.DONE)
+        places = {"item": ends, "response": lifecycle, "output": False}
         for key, has in places.items():
             found = event.value.get(key)
             if isinstance(found, dict) is not has or isinstance(found, list):
@@ -109,7 +105,7 @@ class ResponsesStreamReader:
             elsewhere = before is not out and kind.endswith(".delta")
             out.call.restarts = out.call.restarts or elsewhere
             self._checks[out.index].add(kind, event.exact)
-            return _call(event, out.call)
+            return one_part(event, Kind.CALL, out.call)
         return self._live(event, out)
 
     def _begin(self, event: EventFrame) -> list[Part]:
@@ -129,7 +125,9 @@ class ResponsesStreamReader:
 
     def _added(self, event: EventFrame) -> list[Part]:
         event.out = out = self._open(event)
-        return one_part(event, Kind.LIVE) if out.call is None else _call(event, out.call)
+        return (
+            one_part(event, Kind.LIVE) if out.call is None else one_part(event, Kind.CALL, out.call)
+        )
 
     def _open(self, event: EventFrame) -> OutputItem:
         index = self._items.new_index(event)
@@ -163,7 +161,7 @@ class ResponsesStreamReader:
         if item.get("status") == "incomplete":
             # Cut off at a limit: what stops in the middle there, no client can run.
             self._choice.finish = "incomplete"
-        parts = _call(event, out.call)
+        parts = one_part(event, Kind.CALL, out.call)
         if not out.call.broken:
             # Else how the answer ends says whether it was cut off.
             parts[0].ends = (out.call,)
@@ -252,7 +250,3 @@ class ResponsesStreamReader:
         choice.finish = status
         end = EventFrame(b"", b"")
         return [*one_part(event, Kind.FINISH), *one_part(end, Kind.DONE)]
-
-
-def _call(event: EventFrame, call: Gathered) -> list[Part]:
-    return one_part(event, Kind.CALL, call)

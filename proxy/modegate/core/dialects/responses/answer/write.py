@@ -12,13 +12,7 @@ from typing import Any
 import msgspec
 
 from modegate.core.dialects.common.answer_json import members_in, value_of
-from modegate.core.dialects.responses.answer import parsing
-from modegate.core.dialects.responses.answer.output import (
-    message_item,
-    output_edits,
-    own_id,
-    text_part,
-)
+from modegate.core.dialects.responses.answer import output, parsing
 from modegate.core.dialects.responses.answer.sent_items import SentItems
 from modegate.core.dialects.responses.answer.stream_items import EventFrame
 from modegate.core.errors import ModegateError
@@ -27,20 +21,11 @@ from modegate.core.wire.json_spans import Edit, Span, apply, elements
 from modegate.core.wire.sse import FrameWriter
 from modegate.core.wire.surrogates import without_lone_surrogates
 
-HEAD_KEYS = (
-    "id",
-    "created_at",
-    "model",
-    "metadata",
-    "previous_response_id",
-    "conversation",
-    "service_tier",
-    "store",
-    "temperature",
-    "top_p",
-    "truncation",
-    "user",
-)
+_HEAD = """
+    id created_at model metadata previous_response_id conversation service_tier store temperature
+    top_p truncation user
+"""
+HEAD_KEYS = tuple(_HEAD.split())
 """What an end of our own repeats of the upstream's beginning."""
 
 DEFAULTS = {"id": "resp_modegate", "created_at": 0, "model": "", "metadata": {}}
@@ -81,22 +66,22 @@ class ResponsesStreamWriter:
 
     def text(self, choice: int, text: str) -> bytes:
         closed = self._close()
-        name = own_id(str(self._head.get("id")), len(self._items.sent))
+        name = output.own_id(str(self._head.get("id")), len(self._items.sent))
         self._renumbers = True
-        item, part = message_item(name, text), text_part(text)
+        item, part = output.message_item(name, text), output.text_part(text)
+        begun = output.message_item(name, text, begun=True)
         index = self._items.add_own(name, msgspec.json.encode(item))
         at = {"item_id": name, "output_index": index, "content_index": 0}
         return closed + b"".join(
             (
-                self._event(parsing.ADDED, output_index=index,
-                            item=message_item(name, text, begun=True)),
-                self._event("response.content_part.added", **at, part=text_part("")),
+                self._event(parsing.ADDED, output_index=index, item=begun),
+                self._event("response.content_part.added", **at, part=output.text_part("")),
                 self._event("response.output_text.delta", **at, delta=text, logprobs=[]),
                 self._event("response.output_text.done", **at, text=text, logprobs=[]),
                 self._event("response.content_part.done", **at, part=part),
                 self._event(parsing.DONE, output_index=index, item=item),
             )
-        )  # fmt: skip
+        )
 
     def finish(self, choice: int) -> bytes:
         """Return nothing: an answer's end is its finish."""
@@ -250,8 +235,8 @@ class ResponsesStreamWriter:
         before, behind = self._items.earlier, self._items.own
         if not event.listed and (before or behind):
             # Some servers leave the snapshot empty; where something is put in, it has to be whole.
-            return output_edits(event.data, span, drop=set(), before=self._items.sent)
-        edits = output_edits(event.data, span, drop=drop, before=before, behind=behind)
+            return output.output_edits(event.data, span, drop=set(), before=self._items.sent)
+        edits = output.output_edits(event.data, span, drop=drop, before=before, behind=behind)
         if not self._items.renamed:
             return edits
         for at, place in enumerate(elements(without_lone_surrogates(event.data), span)):

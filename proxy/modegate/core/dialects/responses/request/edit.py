@@ -10,14 +10,9 @@ import msgspec
 from modegate.core.dialects.common import hosted
 from modegate.core.dialects.common.texts import grow_value
 from modegate.core.dialects.common.tool_filter import choice_edits
-from modegate.core.dialects.common.tools import OWN_TYPES, tool_names
+from modegate.core.dialects.common.tools import OWN_TYPES, text_or_raw, tool_names
 from modegate.core.dialects.responses.request import hosted as carried
-from modegate.core.dialects.responses.request.parsing import (
-    ADDITIONAL,
-    MESSAGE,
-    Item,
-    ResponsesRequest,
-)
+from modegate.core.dialects.responses.request.parsing import ADDITIONAL, MESSAGE, ResponsesRequest
 from modegate.core.dialects.responses.request.tool_lists import FilteredTools, bridged, keep
 from modegate.core.dialects.responses.request.tools import MCP, NAMESPACE, mcp_name, policy_name
 from modegate.core.ids import ToolName
@@ -25,15 +20,7 @@ from modegate.core.policy.in_force import ModesInForce
 from modegate.core.policy.model import EXIT_TOOL
 from modegate.core.step import exit_tool
 from modegate.core.step.dialect import Assembled
-from modegate.core.wire.json_spans import (
-    Edit,
-    Span,
-    apply,
-    members,
-    quote,
-    without,
-    without_members,
-)
+from modegate.core.wire.json_spans import Edit, Span, apply, members, without, without_members
 
 GO_TOGETHER = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
 """What goes when nothing is left: providers refuse a choice among none."""
@@ -82,7 +69,7 @@ def section_edits(
     instructs = request.instructions is not None or request.may_be_kept or not request.items
     if section_in == "instructions" and instructs:
         return _instruct(request, section)
-    at, role = _behind_leading(request.items)
+    at, role = _behind_leading(request)
     content = [{"type": "input_text", "text": section}]
     message = msgspec.json.encode({"type": MESSAGE, "role": role, "content": content})
     return insert_items(request, at, message, dropped)
@@ -91,20 +78,20 @@ def section_edits(
 def _instruct(request: ResponsesRequest, section: str) -> list[Edit]:
     span = request.top.get("instructions")
     if span is None or request.instructions is None or request.text(span) == b'""':
-        return [request.set_member("instructions", quote(section))]
+        return [request.set_member("instructions", msgspec.json.encode(section))]
     grown = grow_value(request, span, section)
     return [grown] if grown else []
 
 
-def _behind_leading(items: list[Item]) -> tuple[int, str]:
+def _behind_leading(request: ResponsesRequest) -> tuple[int, str]:
     """Return the index behind the leading instructions, and the role in which they are given."""
     role = "developer"
-    for index, item in enumerate(items):
+    for index, item in enumerate(request.items):
         if item.kind == MESSAGE and item.role in ("system", "developer"):
             role = item.role
         elif item.kind != ADDITIONAL:
             return index, role
-    return len(items), role
+    return len(request.items), role
 
 
 def insert_items(
@@ -118,12 +105,8 @@ def insert_items(
     if request.string_input and request.input is not None:
         start, end = request.input
         opening, closing = b'{"type":"message","role":"user","content":', b"}"
-        if at == 0:
-            return [
-                Edit(start, start, b"[" + added + b"," + opening),
-                Edit(end, end, closing + b"]"),
-            ]
-        return [Edit(start, start, b"[" + opening), Edit(end, end, closing + b"," + added + b"]")]
+        front, behind = (added + b",", b"") if at == 0 else (b"", b"," + added)
+        return [Edit(start, start, b"[" + front + opening), Edit(end, end, closing + behind + b"]")]
     if request.input is None:
         return [request.set_member("input", b"[" + added + b"]")]
     stay = [index for index in range(len(request.items)) if index not in dropped]
@@ -143,9 +126,6 @@ def extend(request: ResponsesRequest, turn: bytes) -> bytes:
     return apply(request.body, insert_items(request, len(request.messages), turn))
 
 
-_decode = msgspec.json.Decoder().decode
-
-
 def choice_names(text: bytes, span: Span, open_labels: frozenset[str]) -> set[ToolName]:
     """Return every name in a tool choice, or in an entry of `allowed_tools`, as `Tool.choices` has them.
 
@@ -162,15 +142,10 @@ def choice_names(text: bytes, span: Span, open_labels: frozenset[str]) -> set[To
         if member.key not in found:
             names.update(tool_names(text, span))  # whatever a server could make of it
         elif text[member.value.start : member.value.end] != b"null":
-            found[member.key].append(_word(text, member.value))
+            found[member.key].append(text_or_raw(text, member.value))
     for kind in found["type"] or ["function"]:
         names.update(_chosen(kind, found, open_labels))
     return {ToolName(name) for name in names}
-
-
-def _word(text: bytes, span: Span) -> str:
-    raw = text[span.start : span.end]
-    return str(_decode(raw)) if raw[:1] == b'"' else raw.decode()
 
 
 def _chosen(kind: str, found: dict[str, list[str]], open_labels: frozenset[str]) -> set[str]:

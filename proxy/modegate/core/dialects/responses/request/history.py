@@ -22,7 +22,7 @@ from modegate.core.dialects.responses.answer.parsing import CLIENT_RUNS
 from modegate.core.dialects.responses.request.edit import extend as extended
 from modegate.core.dialects.responses.request.parsing import ResponsesRequest
 from modegate.core.identify.body import plain
-from modegate.core.step.answer.calls import Gathered, arguments_hash, digest
+from modegate.core.step.answer.calls import arguments_hash, digest
 from modegate.core.step.answer.parts import Refused
 from modegate.core.step.dialect import Item
 from modegate.core.step.request.request_form import Thoughts
@@ -80,18 +80,15 @@ def call_bytes(out: OutputItem, one: Refused) -> bytes:
     key = "id" if out.type == "mcp_approval_request" else "call_id"
     if not out.raw:
         return _encode({"type": out.type, key: one.id, "name": call.name, "arguments": "{}"})
+    unreadable = out.type == "function_call" and parse_arguments(call.arguments) is None
     edits = []
     for member in members_in(out.raw):
         if member.key == key and one.id != call.id:
             edits.append(Edit(*member.value, _encode(one.id)))
-        elif member.key == "arguments" and out.type == "function_call" and _unreadable(call):
+        elif member.key == "arguments" and unreadable:
             # What does not parse would be refused by providers for ever after.
             edits.append(Edit(*member.value, b'"{}"'))
     return apply(out.raw, edits)
-
-
-def _unreadable(call: Gathered) -> bool:
-    return parse_arguments(call.arguments) is None
 
 
 def user_message(text: str) -> dict[str, Any]:

@@ -16,13 +16,6 @@ from modegate.core.identify.body import first_user_text
 from modegate.core.wire.arguments import spelling, words
 from modegate.core.wire.json_spans import Span, fields
 
-TOOL_KEYS = frozenset({"input", "tools", "tool_choice", "parallel_tool_calls"})
-"""Top-level keys that decide what the model may call."""
-
-GATED_KEYS = TOOL_KEYS | words("""
-    background conversation include instructions model previous_response_id prompt store stream
-""")
-
 MESSAGE = "message"
 REFERENCE = "item_reference"
 ADDITIONAL = "additional_tools"
@@ -59,8 +52,10 @@ class Item:
 class ResponsesRequest(Body):
     """One request; `messages` are the spans of the items of `input`, a plain string counting as one."""
 
-    TOOLS = TOOL_KEYS
-    GATED = GATED_KEYS
+    TOOLS = frozenset({"input", "tools", "tool_choice", "parallel_tool_calls"})
+    GATED = TOOLS | words("""
+        background conversation include instructions model previous_response_id prompt store stream
+    """)
 
     def read(self) -> None:
         self.input = self._given("input")
@@ -153,10 +148,8 @@ class ResponsesRequest(Body):
     @property
     def chained(self) -> bool:
         """Whether the provider holds what came before, and keeps what `input` adds to it."""
-        return (
-            self._given("previous_response_id") is not None
-            or self._given("conversation") is not None
-        )
+        keys = ("previous_response_id", "conversation")
+        return any(self._given(key) is not None for key in keys)
 
     @property
     def may_be_kept(self) -> bool:

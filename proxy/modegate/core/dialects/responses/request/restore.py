@@ -6,7 +6,7 @@ go the calls that were withheld and our answers, each behind the item that it fo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -20,7 +20,7 @@ from modegate.core.dialects.responses.request.history import is_answer, kind_of,
 from modegate.core.dialects.responses.request.parsing import ResponsesRequest
 from modegate.core.log.events import Segment, WithheldHop
 from modegate.core.step.answer.calls import digest
-from modegate.core.step.dialect import Found, Lost
+from modegate.core.step.dialect import Found, Lost, Notices
 from modegate.core.wire.json_spans import Edit, apply, without, without_members
 
 _encode = msgspec.json.encode
@@ -39,10 +39,7 @@ _decode_blob = msgspec.json.Decoder(_Blob).decode
 
 
 def restore(
-    request: ResponsesRequest,
-    found: Found,
-    notices: Mapping[int, Sequence[str]],
-    lost: Lost | None = None,
+    request: ResponsesRequest, found: Found, notices: Notices, lost: Lost | None = None
 ) -> bytes:
     """Put withheld exchanges and notices back.
 

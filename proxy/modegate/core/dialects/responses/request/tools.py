@@ -10,15 +10,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from modegate.core.dialects.common.body import Body
-from modegate.core.dialects.common.tools import (
-    OWN_TYPES,
-    PLAIN_FIELDS,
-    Declared,
-    read_declared,
-    spelling,
-)
+from modegate.core.dialects.common.tools import OWN_TYPES, PLAIN_FIELDS, Declared, read_declared
 from modegate.core.ids import ToolName
-from modegate.core.wire.arguments import words
+from modegate.core.wire.arguments import spelling, words
 from modegate.core.wire.json_spans import Member, Span
 
 NAMESPACE = "namespace"

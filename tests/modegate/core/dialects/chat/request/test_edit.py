@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from modegate.core.dialects.chat.request.edit import extend
 from modegate.core.dialects.chat.request.parsing import ChatRequest
 from modegate.core.policy.conditions import Condition, When
 from modegate.core.policy.model import Effect, Mode, Policy, Rule
@@ -517,7 +516,7 @@ def test_b010_after_the_mode_no_word_of_it_is_left() -> None:
 )
 def test_a_turn_is_added_at_the_end_of_the_history(messages: bytes, expected: bytes) -> None:
     assert (
-        extend(ChatRequest(RequestBody(b'{"messages":%s,"x":1E2}' % messages)), b"1")
+        ChatRequest(RequestBody(b'{"messages":%s,"x":1E2}' % messages)).append(b"1")
         == b'{"messages":%s,"x":1E2}' % expected
     )
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modegate.core.dialects.chat.request.parsing import GATED_KEYS, TOOL_KEYS, ChatRequest
+from modegate.core.dialects.chat.request.parsing import ChatRequest
 from modegate.core.errors import BadRequest
 from modegate.core.wire.request_body import RequestBody
 from support.playbook import Session, request, said, tool
@@ -78,7 +78,7 @@ def test_l1_in_default_the_same_bytes_pass(body: bytes, _message: str) -> None:
     assert got.events == []
 
 
-@pytest.mark.parametrize("key", sorted(GATED_KEYS))
+@pytest.mark.parametrize("key", sorted(ChatRequest.GATED))
 def test_a_key_that_decides_may_not_stand_twice(key: str) -> None:
     value = b'[{"role":"user","content":"x"}]' if key == "messages" else b"null"
     once = b'{"messages":[{"role":"user","content":"x"}],' if key != "messages" else b"{"
@@ -90,7 +90,7 @@ def test_a_key_that_decides_may_not_stand_twice(key: str) -> None:
             ChatRequest(RequestBody(once + pair + b"," + second + b"}"))
 
 
-@pytest.mark.parametrize("key", sorted(TOOL_KEYS))
+@pytest.mark.parametrize("key", sorted(ChatRequest.TOOLS))
 @given(st.data())
 def test_a_key_that_decides_is_refused_in_any_other_spelling(key: str, data: st.DataObject) -> None:
     letters = [data.draw(st.sampled_from([char, char.upper()])) for char in key]

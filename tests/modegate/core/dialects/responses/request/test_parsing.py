@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modegate.core.dialects.responses.request.parsing import GATED_KEYS, ResponsesRequest
+from modegate.core.dialects.responses.request.parsing import ResponsesRequest
 from modegate.core.errors import BadRequest
 from modegate.core.wire.json_spans import Span
 from modegate.core.wire.request_body import RequestBody
@@ -63,7 +63,7 @@ def test_what_leaves_a_doubt_is_refused(body: bytes, message: str) -> None:
         ResponsesRequest(RequestBody(body))
 
 
-@pytest.mark.parametrize("key", sorted(GATED_KEYS))
+@pytest.mark.parametrize("key", sorted(ResponsesRequest.GATED))
 @pytest.mark.parametrize("again", ["same", "case", "dash"])
 def test_no_key_that_the_gate_reads_stands_there_twice(key: str, again: str) -> None:
     other = {"same": key, "case": key.upper(), "dash": key.replace("_", "-") + "_"}[again]
