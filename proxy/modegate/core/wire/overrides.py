@@ -30,11 +30,7 @@ BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE", "TRACE"})
 def override(method: str, raw_path: bytes, query: bytes, headers: Headers) -> str | None:
     """Return the name of what says another method or path than the request line does; None if nothing does.
 
-    Args:
-        method: as it came.
-        raw_path: as it came, with the session's prefix.
-        query: as it came, without the question mark.
-        headers: names in lower case.
+    All are as they came: the path with the session's prefix, the query without its question mark.
     """
     return next(_overrides(method, raw_path, query, headers), None)
 

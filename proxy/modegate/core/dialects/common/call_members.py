@@ -36,10 +36,8 @@ def ambiguity(
 ) -> str:
     """Say why a call's object could be read as another call; empty if it cannot.
 
-    Args:
-        found: the object.
-        own: the members that objects of its type have.
-        beside: which other members may be objects or lists; None: all.
+    `own` are the members that objects of its type have; `beside` which others may be objects or lists
+    (None: all).
     """
     if found.keys() <= own:
         return ""  # as almost always

@@ -111,9 +111,8 @@ class BaseStraightener(ABC, Generic[E]):
         if not self._knows(name):
             return frame
         event.type = name
-        return framed(
-            with_member(frame.data or b"", msgspec.json.encode(name), "type"), frame.event
-        )
+        data = with_member(frame.data or b"", msgspec.json.encode(name), "type")
+        return framed(data, frame.event)
 
     def _new_place(self, index: Any) -> int:
         """Return the index with which a new block or item leaves: its own, if that fits."""

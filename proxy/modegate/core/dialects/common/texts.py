@@ -76,7 +76,6 @@ class Conversation(Body):
 
 
 def begins_compacted(request: Body) -> bool:
-    """Return whether something that the provider has compacted stands in front of the first user message."""
     for span in request.messages:
         item = request.decode(span)
         if not isinstance(item, dict):
@@ -98,7 +97,6 @@ agent may keep what it got: no model is to find it there either."""
 
 
 def without_asides(request: Body) -> bytes | None:
-    """Return the body without the line in what the model has said; None where it is not there."""
     if _LINE not in request.body:
         return None
     edits: list[Edit] = []

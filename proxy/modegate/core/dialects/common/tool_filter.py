@@ -148,15 +148,8 @@ def choice_edits(
 ) -> list[Edit]:
     """Relax a choice of tools that names one which is not there, or requires one of none.
 
-    Args:
-        request: what holds the choice.
-        key: its top-level key.
-        kept: the names that are left to choose from, other than the exit tool's.
-        relaxed: what stands for "as the model likes" in this API.
-        names: how this API's choices name tools.
-
-    Raises:
-        BadRequest: a list of allowed tools that cannot be read in one way.
+    `kept` are the names that are left to choose from, other than the exit tool's; `relaxed` stands for "as
+    the model likes" in this API. Raises `BadRequest` if allowed tools cannot be read in one way.
     """
     span = request.top.get(key)
     value = request.value(key)

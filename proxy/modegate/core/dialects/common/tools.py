@@ -55,11 +55,7 @@ def tool_names(
     plain: frozenset[str] = PLAIN_FIELDS,
     means: Callable[[str], Iterable[str]] = _itself,
 ) -> tuple[ToolName, ...]:
-    """Return every name that a tool definition, or a choice of one, carries; see `read_declared`.
-
-    Raises:
-        ValueError: it is not an object.
-    """
+    """Return every name that a tool definition, or a choice of one, carries; see `read_declared`."""
     return read_declared(body, span, plain=plain, means=means).names
 
 
@@ -74,14 +70,8 @@ def read_declared(
 
     A definition is offered only if all of them may be, since servers differ in which one they take.
 
-    Args:
-        body: the request.
-        span: where the definition stands in it.
-        plain: the fields that declare nothing, in the most lenient spelling.
-        means: gives the names for which a type stands that is not the agent's own.
-
-    Raises:
-        ValueError: it is not an object.
+    `plain` are the fields that declare nothing, in the most lenient spelling; `means` gives the names for
+    which a type stands that is not the agent's own. Raises `ValueError` if it is not an object.
     """
     names: dict[str, None] = {}
     hosted = False

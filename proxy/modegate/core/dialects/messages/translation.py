@@ -77,7 +77,6 @@ def _frame(event: Json | bytes, _thoughts: Thoughts) -> bytes:
 
 
 def failure(status: int, message: str) -> bytes:
-    """Return a provider's error in the format of the Anthropic API."""
     kind = _ERRORS.get(status, "invalid_request_error" if status < 500 else "api_error")
     return msgspec.json.encode({"type": "error", "error": {"type": kind, "message": message}})
 

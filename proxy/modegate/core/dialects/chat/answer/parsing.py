@@ -179,9 +179,7 @@ def check_content(content: Any) -> None:
     if not isinstance(content, list):
         raise AnswerUnreadable("the upstream's 'content' is neither text nor a list")
     for part in content:
-        if isinstance(part, str) or part == {
-            "text": part.get("text") if isinstance(part, dict) else 0
-        }:
+        if isinstance(part, str) or (isinstance(part, dict) and part.keys() == {"text"}):
             continue
         kind = part.get("type") if isinstance(part, dict) else None
         if not isinstance(kind, str) or kind not in _PARTS or misspelt(part, _TYPE):

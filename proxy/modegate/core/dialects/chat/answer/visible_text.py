@@ -16,7 +16,6 @@ TELL = frozenset({"system", "developer"})
 
 
 def visible_texts(data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]]:
-    """Return the text of each choice, and which choices end."""
     del streamed  # a chunk and a whole answer are read alike
     found: list[Spoken] = []
     ended: set[int] = set()

@@ -46,12 +46,6 @@ GO_TOGETHER = {
 
 
 def assemble(request: ChatRequest, in_force: ModesInForce, section: str) -> Assembled:
-    """Filter the tools, add the exit tool and the section, if there are any to add.
-
-    Raises:
-        BadRequest: the request asks for something that the provider would run by itself, and that
-            cannot be taken out without changing what is asked.
-    """
     hosted.refuse(request, in_force)
     hosted.refuse_tools_in(request.history, "messages", in_force)
     leave = exit_tool.exit_of(in_force)

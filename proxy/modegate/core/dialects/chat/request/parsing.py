@@ -30,9 +30,8 @@ class ChatRequest(Conversation):
 
     @cached_property
     def call_ids(self) -> frozenset[str]:
-        return frozenset(
-            str(call.get("id")) for message in self.history for call in calls_of(message)
-        )
+        calls = (call for message in self.history for call in calls_of(message))
+        return frozenset(str(call.get("id")) for call in calls)
 
 
 def calls_of(message: dict[str, Any]) -> list[dict[str, Any]]:

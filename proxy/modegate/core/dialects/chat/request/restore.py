@@ -29,11 +29,6 @@ TEXT_KEYS = ("content", *REASONING_KEYS)
 
 
 def restore(request: ChatRequest, found: Found, notices: Notices, manner: Manner) -> bytes:
-    """Put withheld exchanges and notices back.
-
-    `found` gives for a message's index its hops' segments and stored bodies, `notices` the sentences that
-    stand at the end of a message.
-    """
     edits = [edit for index, texts in notices.items() for edit in _notice(request, index, texts)]
     own = OwnTurns(request.history)
     for index, (hops, stored) in found.items():
@@ -43,7 +38,6 @@ def restore(request: ChatRequest, found: Found, notices: Notices, manner: Manner
 
 
 def unbound(blob: bytes) -> bytes:
-    """Return a stored body as any model takes it."""
     value = msgspec.json.decode(blob)
     turn = history.in_form(value.get("turn", ()), thoughts=False)
     calls = [(place, plain_call(call)) for place, call in value.get("calls", ())]

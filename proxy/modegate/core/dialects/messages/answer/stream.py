@@ -199,9 +199,8 @@ class MessagesStreamReader:
             self._begun().add_citation(block, delta.get("citation"))
         elif kind == "compaction_delta":
             block.strange = block.strange or set(delta) - {"type", "content"} != set()
-            self._say(
-                block, delta["content"] if isinstance(delta.get("content"), str) else "", data
-            )
+            content = delta.get("content")
+            self._say(block, content if isinstance(content, str) else "", data)
         else:
             self._say(block, _string(delta, block.kind), data)
 

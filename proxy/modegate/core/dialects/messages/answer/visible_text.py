@@ -14,7 +14,6 @@ _ENDS = frozenset({"message_delta", "message_stop"})
 
 
 def visible_texts(data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]]:
-    """Return the text of the blocks, and whether the answer ends."""
     if not streamed:
         blocks = parsing.blocks_of(parsing.parse_message(data))
         found = [one for at, block in enumerate(blocks) for one in _block(block, at)]

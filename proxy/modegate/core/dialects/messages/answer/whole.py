@@ -73,9 +73,8 @@ class MessagesWhole:
         shown = [at for at, block in enumerate(self._read.blocks) if block.shown]
         if not shown:
             start, end = member(self._top, "content")
-            return [
-                Edit(start + 1, end - 1 if self._places else start + 1, b",".join(front + back))
-            ]
+            behind = end - 1 if self._places else start + 1
+            return [Edit(start + 1, behind, b",".join(front + back))]
         edits = without(self._places, set(range(len(self._places))) - set(shown))
         first, last = self._places[shown[0]].start, self._places[shown[-1]].end
         edits += [Edit(first, first, block + b",") for block in front]

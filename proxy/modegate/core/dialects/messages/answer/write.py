@@ -97,9 +97,8 @@ class MessagesStreamWriter:
         for key in INPUT_TOKENS:
             count = frame.usage.get(key)
             if key not in told and type(count) is int and found:
-                edits.append(
-                    Edit(span.start + 1, span.start + 1, b'"%b":%d,' % (key.encode(), count))
-                )
+                new = b'"%b":%d,' % (key.encode(), count)
+                edits.append(Edit(span.start + 1, span.start + 1, new))
         return edits
 
     def next_hop(self, usage: Mapping[str, Any] | None) -> None:

@@ -57,12 +57,6 @@ class _RemainingTools:
 
 
 def assemble(request: MessagesRequest, in_force: ModesInForce, section: str) -> Assembled:
-    """Filter the tools and what refers to them, add the exit tool and the section, if there are any to add.
-
-    Raises:
-        BadRequest: the request asks for something that the provider would run by itself, and that
-            cannot be taken out without changing what is asked; or it can be read in two ways.
-    """
     if not in_force.gated:
         return Assembled(request.body, names_of([*request.tools, *request.inline]))
     servers = Servers(request, in_force)

@@ -64,7 +64,6 @@ def _thought_back(
 def extend(
     request: MessagesRequest, read: MessageRead, refused: Sequence[Refused], thoughts: Thoughts
 ) -> bytes:
-    """Return the next hop's request: this one, the model's turn, our answers to its calls."""
     by_call = {id(one.call): one for one in refused}
     content: list[Any] = []
     back = _thought_back(request, read, thoughts)

@@ -40,9 +40,8 @@ class MessagesRequest(Conversation):
     @cached_property
     def contents(self) -> list[Span]:
         """Lists of blocks in which tools may be loaded; raises `BadRequest` if a message has two contents."""
-        return tool_references.contents(
-            self, [span for _, span in self.saying(*tool_references.WORDS)]
-        )
+        found = self.saying(*tool_references.WORDS)
+        return tool_references.contents(self, [span for _, span in found])
 
     @cached_property
     def inline(self) -> list[Tool]:

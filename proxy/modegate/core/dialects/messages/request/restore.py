@@ -35,11 +35,6 @@ _NOTHING: dict[str, Any] = {"turn": False, "calls": (), "answers": ()}
 def restore(
     request: MessagesRequest, found: Found, notices: Notices, thoughts: Thoughts = None
 ) -> bytes:
-    """Put withheld exchanges and notices back, with thinking of ours only where that is wanted.
-
-    `found` gives for a message's index its hops' segments and stored bodies, `notices` the sentences that
-    stand in a message, or in the last one of the user's in front of it.
-    """
     edits = [edit for index, texts in notices.items() for edit in _notice(request, index, texts)]
     for index, (hops, stored) in found.items():
         blobs = [msgspec.json.decode(blob) for blob in stored]
@@ -218,9 +213,8 @@ def _split(piece: _Piece, at: int) -> tuple[_Piece, _Piece]:
     found = members(without_lone_surrogates(piece.raw))
     place = next(m.value for m in reversed(found) if m.key == "text")
     raw = apply(piece.raw, [Edit(*place, quote(rest))])
-    return _Piece(first, _encode(first)), replace(
-        piece, value={**piece.value, "text": rest}, raw=raw
-    )
+    second = replace(piece, value={**piece.value, "text": rest}, raw=raw)
+    return _Piece(first, _encode(first)), second
 
 
 def _message(role: str, blocks: Sequence[bytes]) -> bytes:

@@ -104,9 +104,8 @@ class ConsistencyCheck:
             # Announced without a name (B060): who goes by that has nothing to run.
             call.names, call.plain = last.names, last.plain
         known = (last.plain, *last.names)
-        if (last.names, last.ran) != (call.names, call.ran) or any(
-            n not in known for n in self._named
-        ):
+        other = any(name not in known for name in self._named)
+        if other or (last.names, last.ran) != (call.names, call.ran):
             call.odd = Reason.FORMS_DIFFER_IN_NAMES
         if last.id != call.id and not call.ran:
             call.odd = Reason.FORMS_DIFFER_IN_IDS

@@ -219,6 +219,11 @@ def _tool_of(kind: str) -> str:
     return kind
 
 
+def is_gone(call: ItemCall | None) -> bool:
+    """Return whether an item does not go to the client."""
+    return call is not None and not call.released
+
+
 def arguments_of(item: dict[str, Any]) -> Any:
     """Return what a call is made with, under the key under which its type has it."""
     for key in _SOURCES.get(str(item.get("type")), _ANY):

@@ -21,8 +21,6 @@ SHOWN = frozenset({"message", "reasoning", "item_reference", "compaction"})
 
 
 class FetchedItems:
-    """What an answer was given to, as a list of items."""
-
     def __init__(self, body: bytes) -> None:
         self._body = body
         value = decode_object(body)

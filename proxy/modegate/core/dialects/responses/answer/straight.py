@@ -182,11 +182,11 @@ class ResponsesStraightener(BaseStraightener[Event]):
                 return []  # says again what was said
         return self._refused(item, frame)
 
-    def _refused(self, item: LooseItem, frame: Frame, why: str = AMBIGUOUS) -> list[Frame]:
+    def _refused(self, item: LooseItem, frame: Frame) -> list[Frame]:
         """Take what does not fit an item: who reads it says what is wrong, if the item has left."""
         if item.left:
             return [frame]
-        item.doubt = why
+        item.doubt = AMBIGUOUS
         return []
 
     def _done(self, frame: Frame, event: Event) -> list[Frame]:

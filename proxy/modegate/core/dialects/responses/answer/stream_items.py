@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from modegate.core.dialects.common.answer_json import members_in
 from modegate.core.dialects.common.call_members import is_index
 from modegate.core.dialects.common.strict_json import exactly
 from modegate.core.dialects.responses.answer import parsing
@@ -12,8 +13,7 @@ from modegate.core.dialects.responses.answer.answer_items import OutputItem
 from modegate.core.dialects.responses.answer.call_consistency import ARGUMENT_EVENTS, COMMAND
 from modegate.core.dialects.responses.answer.calls import ItemCall
 from modegate.core.errors import AnswerUnreadable
-from modegate.core.wire.json_spans import Span, members
-from modegate.core.wire.surrogates import without_lone_surrogates
+from modegate.core.wire.json_spans import Span
 
 
 @dataclass(eq=False, slots=True)
@@ -43,8 +43,7 @@ class EventFrame:
     def places(self) -> dict[str, Span]:
         """Where each member's value stands."""
         if not self._places:
-            found = members(without_lone_surrogates(self.data))
-            self._places = {member.key: member.value for member in found}
+            self._places = {member.key: member.value for member in members_in(self.data)}
         return self._places
 
 

@@ -19,7 +19,6 @@ _KINDS = frozenset({"output_text", "text"})
 
 
 def visible_texts(data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]]:
-    """Return the text of an event or of a whole answer, and whether the answer ends."""
     value = parsing.parse_event(data)
     if not streamed:
         return _of_items(parsing.items_of(value), repeats=False), frozenset({0})

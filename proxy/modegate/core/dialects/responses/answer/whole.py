@@ -11,7 +11,7 @@ from modegate.core.dialects.common.answer_json import members_in, value_of
 from modegate.core.dialects.common.strict_json import exactly
 from modegate.core.dialects.responses.answer import parsing
 from modegate.core.dialects.responses.answer.answer_items import OutputItem, ResponsesRead
-from modegate.core.dialects.responses.answer.calls import ItemCall, call_of, type_of
+from modegate.core.dialects.responses.answer.calls import call_of, is_gone, type_of
 from modegate.core.dialects.responses.answer.output import message_item, output_edits, own_id
 from modegate.core.dialects.responses.answer.parsing import check_keys
 from modegate.core.errors import AnswerUnreadable
@@ -69,7 +69,7 @@ class ResponsesWhole:
         usage: Sequence[Mapping[str, Any]],
     ) -> bytes:
         calls = [out.call for out in self._read.items]
-        drop = {at for at, call in enumerate(calls) if _gone(call)}
+        drop = {at for at, call in enumerate(calls) if is_gone(call)}
         spans = {member.key: member.value for member in members_in(self._body)}
         front = [out.raw for hop in before for out in hop.items if out.shown and out.raw]
         back = [self._closing(text) for text in closing.values()]
@@ -88,7 +88,3 @@ class ResponsesWhole:
 
     def _closing(self, text: str) -> bytes:
         return msgspec.json.encode(message_item(own_id(self._read.id, len(self._read.items)), text))
-
-
-def _gone(call: ItemCall | None) -> bool:
-    return call is not None and not call.released

@@ -13,6 +13,7 @@ import msgspec
 
 from modegate.core.dialects.common.answer_json import members_in, value_of
 from modegate.core.dialects.responses.answer import output, parsing
+from modegate.core.dialects.responses.answer.calls import is_gone
 from modegate.core.dialects.responses.answer.sent_items import SentItems
 from modegate.core.dialects.responses.answer.stream_items import EventFrame
 from modegate.core.errors import ModegateError
@@ -229,9 +230,7 @@ class ResponsesStreamWriter:
         return edits
 
     def _output_edits(self, event: EventFrame, span: Span) -> list[Edit]:
-        drop = {
-            at for at, call in enumerate(event.listed) if call is not None and not call.released
-        }
+        drop = {at for at, call in enumerate(event.listed) if is_gone(call)}
         before, behind = self._items.earlier, self._items.own
         if not event.listed and (before or behind):
             # Some servers leave the snapshot empty; where something is put in, it has to be whole.

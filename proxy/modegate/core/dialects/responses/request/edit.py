@@ -27,12 +27,6 @@ GO_TOGETHER = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
 
 
 def assemble(request: ResponsesRequest, in_force: ModesInForce, section: str) -> Assembled:
-    """Filter the tools wherever they are declared, add the exit tool and the section.
-
-    Raises:
-        BadRequest: the request asks for something that the provider would run by itself, and that
-            cannot be taken out without changing what is asked.
-    """
     hosted.refuse(request, in_force)
     carried.refuse(request, in_force)
     leave = exit_tool.exit_of(in_force)

@@ -60,7 +60,6 @@ def _goes_back(
 def extend(
     request: ResponsesRequest, choice: ResponsesRead, refused: Sequence[Refused], thoughts: Thoughts
 ) -> bytes:
-    """Return the next hop's request, with all that this one holds and the answer's items."""
     by_call = {id(one.call): one for one in refused}
     kept = request.value("store") is not False and choice.stored
     items: list[bytes] = []
@@ -232,7 +231,6 @@ def answer_key(hops: Sequence[ResponsesRead]) -> str:
 
 
 def last_said(out: ResponsesRead | None, closing: str) -> ResponsesRead:
-    """Return what the client got last: what a hop had said before it failed, and our closing text."""
     read = ResponsesRead()
     read.items = [one for one in out.items if one.shown] if out is not None else []
     own = OutputItem(-1, len(read.items), "message", "", None, pieces=[closing], ended=True)

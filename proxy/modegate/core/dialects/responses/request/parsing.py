@@ -64,9 +64,8 @@ class ResponsesRequest(Body):
             raise BadRequest("'instructions' is not a string")
         self.string_input = self.input is not None and self._is_string(self.input)
         """`input` is a string: one message of the user."""
-        self.items = (
-            [] if self.string_input else [self._item(span) for span in self.objects("input")]
-        )
+        spans = [] if self.string_input else self.objects("input")
+        self.items = [self._item(span) for span in spans]
         spoken = [self.input] if self.string_input and self.input is not None else []
         self.messages = spoken or [item.span for item in self.items]
         self.tools = read_tools(self, self.objects("tools"))
@@ -111,9 +110,8 @@ class ResponsesRequest(Body):
 
     @cached_property
     def declared(self) -> frozenset[str]:
-        return frozenset(
-            _names((*self.tools, *(tool for one in self.items for tool in one.tools or ())))
-        )
+        listed = (tool for one in self.items for tool in one.tools or ())
+        return frozenset(_names((*self.tools, *listed)))
 
     @property
     def declares_tools(self) -> bool:
@@ -135,15 +133,13 @@ class ResponsesRequest(Body):
     def first_user_text(self) -> str:
         if self.string_input:
             return first_user_text(self.history)
-        return first_user_text(
-            self.decode(item.span) for item in self.items if item.kind == MESSAGE
-        )
+        messages = (item.span for item in self.items if item.kind == MESSAGE)
+        return first_user_text(map(self.decode, messages))
 
     @cached_property
     def call_ids(self) -> frozenset[str]:
-        return frozenset(
-            str(item["call_id"]) for item in self.history if isinstance(item.get("call_id"), str)
-        )
+        ids = (item.get("call_id") for item in self.history)
+        return frozenset(name for name in ids if isinstance(name, str))
 
     @property
     def chained(self) -> bool:

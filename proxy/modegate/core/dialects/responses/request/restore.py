@@ -43,9 +43,7 @@ def restore(
 ) -> bytes:
     """Put withheld exchanges and notices back.
 
-    `found` gives for an item's index its hops' segments and stored bodies, `notices` the sentences that
-    stand behind an item. `lost` are answers of which the bodies are gone: reasoning that led to a withheld
-    call leads nowhere then, and providers refuse it.
+    In `lost` answers, reasoning that led to a withheld call leads nowhere, and providers refuse it.
     """
     gone = {
         at for index, hops in (lost or {}).items() for at in _orphans(request.history, index, hops)

@@ -18,7 +18,6 @@ from modegate.core.wire.request_body import RequestBody
 
 
 def kept(request: ResponsesRequest) -> Kept | None:
-    """Return where the answer to a request is kept: in its conversation, or unless `store` says no."""
     conversation = _conversation(request)
     if conversation:
         return Kept(conversation)
@@ -68,7 +67,6 @@ def chained(
 
 
 def owed(refused: Sequence[Refused], note: str) -> tuple[str, ...]:
-    """Return the results of refused calls, under the ids that the provider knows, and a note behind them."""
     items = [item for one in refused for item in answer_items(one, one.call.id)]
     items += [user_message(note)] if note else []
     return tuple(msgspec.json.encode(item).decode() for item in items)

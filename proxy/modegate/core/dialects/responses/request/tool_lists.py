@@ -82,9 +82,8 @@ def _home(request: ResponsesRequest) -> int | None:
     """Return where the exit tool goes: -1 for the top-level list, an item's index, None for nowhere."""
     if request.tools:
         return -1
-    return next(
-        (index for index, item in enumerate(request.items) if item in request.additional), None
-    )
+    items = enumerate(request.items)
+    return next((index for index, item in items if item in request.additional), None)
 
 
 def _ended(
