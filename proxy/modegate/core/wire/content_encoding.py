@@ -66,12 +66,7 @@ class Decoder:
         self._each = each
 
     def feed(self, data: bytes) -> bytes:
-        """Return all that the bytes so far stand for and that was not given before.
-
-        Raises:
-            BadEncoding: the bytes are not of this coding.
-            TooLarge: they stand for more than the limit.
-        """
+        """Return what the bytes stand for; raises `BadEncoding`, or `TooLarge` if it is over the limit."""
         if self._each:
             self._room = [self._limit] * len(self._layers)
         for index, layer in enumerate(self._layers):

@@ -112,11 +112,7 @@ def _bracket_end(text: bytes, at: int) -> int:
 
 
 def members(text: bytes, span: Span | None = None) -> list[Member]:
-    """Return the members of an object, duplicates included.
-
-    Raises:
-        ValueError: the value is not an object, or has over `MAX_MEMBERS` members.
-    """
+    """Return members, duplicates too; raises `ValueError` if it is no object, or has over `MAX_MEMBERS`."""
     start, end = span or Span(_space(text, 0), len(text))
     if text[start : start + 1] != b"{":
         raise ValueError("not an object")
@@ -147,11 +143,8 @@ def _hints(text: bytes) -> dict[str, bytes]:
 def fields(text: bytes, span: Span) -> dict[str, msgspec.Raw] | None:
     """Return the members of an object, quickly; None where a key could stand there twice.
 
-    That is where the members in order, each once, are not what is written there: then `members` tells. It
-    is so too where a key is written with escapes.
-
-    Raises:
-        ValueError: the value is not an object.
+    That is where the members in order, each once, are not what is written there: then `members` tells. It is
+    so too where a key is written with escapes. Raises `ValueError` if the value is not an object.
     """
     found = _decoded(_decode_raw_object, text[span.start : span.end])
     at = span.start

@@ -34,11 +34,7 @@ class RequestBody:
 
     @property
     def members(self) -> list[Member]:
-        """Where the members of its JSON object stand, duplicates included; offsets are into `decoded`.
-
-        Raises:
-            ValueError: it is no JSON object, or has too many members.
-        """
+        """Where its members stand, duplicates included, in `decoded`; raises `ValueError` if it has none."""
         if isinstance(self._found, str):
             raise ValueError(self._found)  # noqa: TRY004 -- what was found is no type of the text
         return self._found

@@ -47,11 +47,7 @@ class FrameReader:
         """How the first line of the stream ends."""
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """Take some bytes and give the frames that they complete.
-
-        Raises:
-            TooLarge: a frame is longer than the limit; after those in front of it were given.
-        """
+        """Yield the frames that the bytes complete; raises `TooLarge` behind them if one is too long."""
         buffer = self._buffer
         buffer += data
         begin = 0

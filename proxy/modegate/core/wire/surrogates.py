@@ -29,10 +29,8 @@ def without_lone_surrogates(text: bytes) -> bytes:
     """Return the text with each escaped half of a pair that stands alone replaced; of the same length.
 
     Agents in JavaScript send `"\\ud83d"` where they cut a text within an emoji. Most servers take it, the
-    decoder here does not: it gets this copy, in which everything stands at the same place.
-
-    Raises:
-        ValueError: there are over `MAX_HALVES`.
+    decoder here does not: it gets this copy, in which everything stands at the same place. Raises
+    `ValueError` if there are over `MAX_HALVES`.
     """
     if b"\\" not in text or not _holds(text, b"\\ud", b"\\uD"):
         return text

@@ -44,12 +44,7 @@ class Body:
     """The items of the history that it holds."""
 
     def __init__(self, body: RequestBody) -> None:
-        """Find the parts.
-
-        Raises:
-            BadRequest: not a JSON object, or a gated key stands there twice or in another spelling;
-                and what `read` says.
-        """
+        """Find the parts; raises `BadRequest` if it is no object, or holds a gated key twice or misspelt."""
         self.body = body.decoded
         self._tools = 0
         self._roles: dict[int, str] = {}
@@ -68,12 +63,7 @@ class Body:
             raise BadRequest(f"the request body is not a JSON object: {error}") from error
 
     def read(self) -> None:
-        """Read what the dialect needs, once the members are known.
-
-        Raises:
-            BadRequest: something has a wrong type.
-            ValueError: something is not JSON.
-        """
+        """Read what the dialect needs; raises `BadRequest` for a wrong type, `ValueError` for no JSON."""
 
     def _top(self) -> dict[str, Span]:
         spellings = _spellings(self.GATED)
@@ -90,11 +80,7 @@ class Body:
         return top
 
     def objects(self, key: str, *, required: bool = False) -> list[Span]:
-        """Return the elements of a top-level list of objects; none where it is absent or null.
-
-        Raises:
-            BadRequest: it is not a list of objects, or `required` and not there.
-        """
+        """Return a top-level list of objects, empty if absent or null; raises `BadRequest` if it is else."""
         span = self.top.get(key)
         if span is None or self.text(span) == b"null":
             if required:
@@ -103,11 +89,7 @@ class Body:
         return self.objects_in(span, key)
 
     def objects_in(self, span: Span, key: str) -> list[Span]:
-        """Return the elements of a list of objects that stands anywhere, under this key.
-
-        Raises:
-            BadRequest: it is not a list of objects, or one of over `MAX_ITEMS`.
-        """
+        """Return a list of objects under this key; raises `BadRequest` if it is else, or over `MAX_ITEMS`."""
         try:
             found = elements(self.readable, span)
         except ValueError as error:
@@ -119,12 +101,7 @@ class Body:
         return found
 
     def declarations(self, spans: Iterable[Span]) -> list[Declared]:
-        """Read tool definitions.
-
-        Raises:
-            BadRequest: there are over `MAX_TOOLS`.
-            ValueError: one is not an object.
-        """
+        """Read definitions; raises `BadRequest` for over `MAX_TOOLS`, `ValueError` if one is no object."""
         return [read_declared(self.readable, span) for span in self.counted(spans)]
 
     def counted(self, spans: Iterable[Span]) -> Iterator[Span]:

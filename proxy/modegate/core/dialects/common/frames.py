@@ -66,11 +66,7 @@ def with_member(data: bytes, value: bytes, *keys: str) -> bytes:
 
 
 def readable_data(frame: Frame) -> bytes:
-    """Return a frame's data in UTF-8 and without halves of characters.
-
-    Raises:
-        ValueError: it holds more values than an answer can have, of which nothing may be made.
-    """
+    """Return a frame's data without halves of characters; raises `ValueError` if it has too many values."""
     data = frame.data or b""
     if is_dense(data, ANSWER_VALUES):
         raise ValueError("too many values")

@@ -117,11 +117,7 @@ def removable(request: Body, in_force: ModesInForce) -> set[str]:
 
 
 def refuse(request: Body, in_force: ModesInForce) -> None:
-    """Refuse what cannot be taken out without asking for something else.
-
-    Raises:
-        BadRequest: naming the key or the model, and how a policy would allow it.
-    """
+    """Raise `BadRequest`, with a way out, for what cannot be taken out without asking for something else."""
     own = {spelling(key) for key in request.TOOLS}
     tools = _TOOLS | own
     foreign = ELSEWHERE - own
@@ -140,11 +136,7 @@ def refuse(request: Body, in_force: ModesInForce) -> None:
 
 
 def refuse_tools_in(history: Sequence[Mapping[str, Any]], key: str, in_force: ModesInForce) -> None:
-    """Refuse messages that declare tools of their own.
-
-    Raises:
-        BadRequest: naming the message, as an element of the list under `key`.
-    """
+    """Raise `BadRequest` for messages that declare tools of their own, named by their place under `key`."""
     for number, message in enumerate(history):
         for inner in message:
             if spelling(inner) in ("tools", "functions"):

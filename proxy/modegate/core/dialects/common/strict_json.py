@@ -46,11 +46,9 @@ _decode = msgspec.json.Decoder().decode
 def decode_object(data: bytes, *, numbers: bool = False) -> dict[str, Any]:
     """Decode one JSON object.
 
-    With `numbers` it may hold some that are out of range, which are others here: for a caller that takes
-    the arguments of calls, where a model writes what it likes, from the text.
-
-    Raises:
-        AnswerUnreadable: it is none.
+    With `numbers` it may hold some that are out of range, which are others here: for a caller that takes the
+    arguments of calls, where a model writes what it likes, from the text. Raises `AnswerUnreadable` if it is
+    none.
     """
     if is_dense(data, ANSWER_VALUES):
         raise AnswerUnreadable("the upstream sent JSON of more values than an answer can have")
@@ -78,11 +76,7 @@ def _tame(match: re.Match[bytes]) -> bytes:
 
 
 def check_objects(data: bytes, look: Callable[[dict[str, Any]], None] | None = None) -> None:
-    """Read a text a second time, and show every object in it to `look`.
-
-    Raises:
-        AnswerUnreadable: a key stands twice in one object; and what `look` says.
-    """
+    """Show every object of a text to `look`; raises `AnswerUnreadable` if a key stands twice in one."""
 
     def read(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
@@ -108,12 +102,9 @@ def _no_minus_zero(digits: str) -> int:
 
 
 def check_inherited(key: str, value: Any) -> None:
-    """Refuse what a careful JavaScript client takes for an attack: it leaves out the whole event.
+    """Raise `AnswerUnreadable` for what careful JavaScript takes for an attack: it leaves out the event.
 
     The AI SDK does, and would run a call without the piece of its arguments that such an event holds.
-
-    Raises:
-        AnswerUnreadable: it is so.
     """
     if key == "__proto__" or (
         key == "constructor" and isinstance(value, dict) and "prototype" in value
@@ -124,10 +115,8 @@ def check_inherited(key: str, value: Any) -> None:
 def exactly(data: bytes, value: dict[str, Any]) -> dict[str, Any]:
     """Return an object again as JavaScript has it: with halves of characters, which `value` lacks.
 
-    Only a call's arguments are taken from it, as such text cannot be encoded.
-
-    Raises:
-        AnswerUnreadable: it cannot be read so.
+    Only a call's arguments are taken from it, as such text cannot be encoded. Raises `AnswerUnreadable` if it
+    cannot be read so.
     """
     if without_lone_surrogates(data) == data:
         return value

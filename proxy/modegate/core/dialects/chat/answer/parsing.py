@@ -57,12 +57,9 @@ _decode = msgspec.json.Decoder().decode
 def parse_answer(data: bytes, *, strictly: bool) -> dict[str, Any]:
     """Decode one JSON object of an answer.
 
-    Where it could hold a call, or will be edited (`strictly`), it is read a second time: duplicate keys,
-    keys in another case and calls in places that this API does not have are refused, as clients differ
-    in what they see.
-
-    Raises:
-        AnswerUnreadable: it is none, or leaves a doubt.
+    Where it could hold a call, or will be edited (`strictly`), it is read a second time: duplicate keys, keys
+    in another case and calls in places that this API does not have are refused, as clients differ in what
+    they see. Raises `AnswerUnreadable` if it is none, or leaves a doubt.
     """
     value = decode_object(data)
     if not strictly:
@@ -136,11 +133,7 @@ def _known_call_keys(choice: dict[str, Any]) -> int:
 
 
 def choices_of(value: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]:
-    """Return the choices with their indices, in the order of the list; one without has its position.
-
-    Raises:
-        AnswerUnreadable: they are not a list of objects, or two are the same choice.
-    """
+    """Return choices with index or position; raises `AnswerUnreadable` if two are the same, or it is else."""
     choices = value.get("choices")
     if choices is None:
         return []

@@ -60,10 +60,8 @@ _decode_string = msgspec.json.Decoder(str).decode
 def plain_delta(data: bytes) -> tuple[int, str, str] | None:
     """Read a piece of text or thinking: index, kind, text. None for everything else.
 
-    Almost all frames of a stream are such pieces, so they are not read as JSON.
-
-    Raises:
-        AnswerUnreadable: the text is not one.
+    Almost all frames of a stream are such pieces, so they are not read as JSON. Raises `AnswerUnreadable` if
+    the text is not one.
     """
     match = _PLAIN_DELTA.fullmatch(data)
     if match is None or match[2] != match[3]:
@@ -91,11 +89,7 @@ def parse_event(data: bytes) -> dict[str, Any]:
 
 
 def parse_message(data: bytes) -> dict[str, Any]:
-    """Decode a whole answer.
-
-    Raises:
-        AnswerUnreadable: as `parse_event`, or its `content` is not a list of blocks.
-    """
+    """Decode a whole answer; raises `AnswerUnreadable` as `parse_event`, or if it is no list of blocks."""
     value = decode_object(data, numbers=True)
     text = without_lone_surrogates(data)
     blocks = blocks_of(value)

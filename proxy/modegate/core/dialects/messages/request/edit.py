@@ -172,11 +172,7 @@ def _caller_edits(
 
 
 def section_edits(request: MessagesRequest, section: str) -> list[Edit]:
-    """Put the section behind the client's own instructions, so that their cached prefix survives.
-
-    Raises:
-        BadRequest: `system` is neither a string nor a list.
-    """
+    """Put the section behind the client's own instructions, so that their cached prefix survives."""
     span = request.top.get("system")
     if span is None or request.text(span) in (b"null", b'""'):
         return [request.set_member("system", quote(section))]

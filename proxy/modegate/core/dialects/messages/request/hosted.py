@@ -27,11 +27,7 @@ WORDS = (b"server_tool_use", b"mcp_tool_use", b"_tool_result")
 
 
 def refuse(request: MessagesRequest, in_force: ModesInForce, servers: Servers) -> None:
-    """Refuse what cannot be taken out without asking for something else.
-
-    Raises:
-        BadRequest: naming what it is, and how a policy would allow it.
-    """
+    """Raise `BadRequest`, with a way out, for what cannot be taken out without asking for something else."""
     hosted.refuse(request, in_force)
     hosted.refuse_tools_in(request.history, "messages", in_force)
     _refuse_thread(request, in_force)

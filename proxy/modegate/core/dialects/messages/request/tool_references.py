@@ -46,11 +46,7 @@ def contents(request: Body, messages: Iterable[Span]) -> list[Span]:
 
 
 def edits(request: Body, lists: Iterable[Span], stays: Stays) -> list[Edit]:
-    """Take out of lists of blocks what refers to tools that are gone.
-
-    Raises:
-        BadRequest: it cannot be read in one way, or a signed block refers to them.
-    """
+    """Take out what refers to tools that are gone; raises `BadRequest` if that is signed, or unclear."""
     return [edit for blocks in lists for edit in _list(request, blocks, stays)]
 
 

@@ -97,12 +97,7 @@ def says(text: bytes, *words: bytes) -> bool:
 
 
 def read_tool(request: Body, span: Span) -> Tool:
-    """Read a tool definition.
-
-    Raises:
-        BadRequest: `defer_loading` or `allowed_callers` stands there twice.
-        ValueError: it is not an object.
-    """
+    """Read a definition; raises `BadRequest` if an option is there twice, `ValueError` if it is no object."""
     kinds: list[str] = []
 
     def note(kind: str) -> Iterable[str]:

@@ -81,10 +81,7 @@ def parse_event(data: bytes) -> dict[str, Any]:
     """Decode one JSON object of an answer: an event, or a whole response.
 
     Where it could hold an item it is read a second time: duplicate keys are refused, and so are items in
-    places that this API does not have.
-
-    Raises:
-        AnswerUnreadable: it is none, or leaves a doubt.
+    places that this API does not have. Raises `AnswerUnreadable` if it is none, or leaves a doubt.
     """
     value = decode_object(data)
     check_keys(value)

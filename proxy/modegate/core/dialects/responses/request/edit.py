@@ -125,10 +125,7 @@ def choice_names(text: bytes, span: Span, open_labels: frozenset[str]) -> set[To
 
     An agent's own tool is named as a policy knows it, or by its plain name; a namespace is `namespace:NAME`,
     an MCP server `mcp:LABEL`, what has a type of its own its type. Of a server in `open_labels` every tool
-    may be chosen.
-
-    Raises:
-        ValueError: it is not an object.
+    may be chosen. Raises `ValueError` if it is not an object.
     """
     found: dict[str, list[str]] = {"type": [], "name": [], "namespace": [], "server_label": []}
     names: set[str] = set()

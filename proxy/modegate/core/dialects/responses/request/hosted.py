@@ -26,11 +26,7 @@ _DECLARE = ELSEWHERE | {"tools"}
 
 
 def refuse(request: ResponsesRequest, in_force: ModesInForce) -> None:
-    """Refuse what cannot be taken out without asking for something else.
-
-    Raises:
-        BadRequest: naming what it is.
-    """
+    """Raise `BadRequest` for what cannot be taken out without asking for something else."""
     # Found once: a history may hold thousands of them, and of answers to them.
     asked = cache(lambda: _asked(request))
     for number, item in enumerate(request.items):
