@@ -91,7 +91,7 @@ FAULTS: dict[str, Fault] = {
         lambda: _patched(
             patch.object(calls.Gathered, "readings", _first_name),
             patch.object(calls.Gathered, "doubt", ""),
-            patch.object(calls.Gathered, "anew", _AS_IT_CAME),
+            patch.object(calls.Gathered, "rewritten", _AS_IT_CAME),
         ),
     ),
     "keys come twice and in any case": Fault(
@@ -100,7 +100,7 @@ FAULTS: dict[str, Fault] = {
         lambda: _patched(
             patch.object(chat_answer, "check_objects", _nothing),
             patch.object(strict_json, "check_objects", _nothing),
-            patch.object(calls.Gathered, "anew", _AS_IT_CAME),
+            patch.object(calls.Gathered, "rewritten", _AS_IT_CAME),
         ),
     ),
     "every frame is read in one way": Fault(
@@ -116,7 +116,7 @@ FAULTS: dict[str, Fault] = {
         966,
         lambda: _patched(
             patch.object(stream, "share", _nothing),
-            patch.object(calls.Gathered, "anew", _AS_IT_CAME),
+            patch.object(calls.Gathered, "rewritten", _AS_IT_CAME),
         ),
     ),
     "the forms of an item may differ": Fault(
@@ -145,7 +145,7 @@ FAULTS: dict[str, Fault] = {
         lambda: _patched(
             patch.object(calls.Gathered, "ambiguous", False),
             patch.object(calls.Gathered, "mixed", False),
-            patch.object(calls.Gathered, "anew", _AS_IT_CAME),
+            patch.object(calls.Gathered, "rewritten", _AS_IT_CAME),
         ),
     ),
 }
