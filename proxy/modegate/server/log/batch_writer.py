@@ -51,6 +51,7 @@ class BatchWriter:
         self._touched: OrderedDict[SessionKey, tuple[str, str, float]] = OrderedDict()
         self._some = asyncio.Event()
         self._enough = asyncio.Event()
+        self._writing = asyncio.Lock()
         self._stopped = False
         self._unreported = 0
         self._report_at = 0.0
@@ -98,6 +99,11 @@ class BatchWriter:
         self._enough.set()
 
     async def flush(self) -> None:
+        """Write all that was taken before, and wait for what is being written already."""
+        async with self._writing:
+            await self._write_taken()
+
+    async def _write_taken(self) -> None:
         entries, self._entries = self._entries, {}
         touches, self._touches = self._touches, {}
         self._waiting = 0

@@ -12,7 +12,7 @@ import pytest
 from modegate.core.errors import LogUnavailable
 from modegate.core.ids import LOCAL, Seq, SessionKey
 from modegate.core.log.records import Entry
-from modegate.server.clock import SystemClock
+from modegate.server.clock import Clock, SystemClock
 from modegate.server.log import batch_writer as module
 from modegate.server.log.batch_writer import BATCH, MAX_WAITING, TOUCH_EVERY_S, BatchWriter
 from modegate.server.log.folds import Folds
@@ -39,6 +39,12 @@ class CountingLog(EmbeddedLog):
     touches = 0
     down = False
 
+    def __init__(self, path: Path, clock: Clock) -> None:
+        super().__init__(path, clock)
+        self.may_touch = asyncio.Event()
+        self.may_touch.set()
+        self.touching = asyncio.Event()
+
     async def append(
         self, key: SessionKey, entries: Sequence[Entry], *, expect: Seq | None = None
     ) -> Seq:
@@ -49,6 +55,8 @@ class CountingLog(EmbeddedLog):
 
     async def touch(self, seen: Sequence[Seen]) -> None:
         self.touches += len(seen)
+        self.touching.set()
+        await self.may_touch.wait()
         if self.down:
             raise LogUnavailable("down")
         await super().touch(seen)
@@ -181,6 +189,26 @@ async def test_a_batch_that_was_cut_off_counts_as_lost(
     await asyncio.wait([flushing])
     assert flushing.cancelled()
     assert batch_writer.lost == 2
+
+
+async def test_a_flush_waits_for_one_that_is_under_way(
+    log: CountingLog, batch_writer: BatchWriter
+) -> None:
+    """Who asks for it reads the index behind it, also what another took from the queue."""
+    log.may_touch.clear()
+    batch_writer.touch(Seen(S, "a/1", "path", 5))
+
+    async def listed() -> list[SessionKey]:
+        await batch_writer.flush()
+        return [row.key for row in (await log.sessions(LOCAL)).rows]
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(batch_writer.flush())
+        await log.touching.wait()
+        second = group.create_task(listed())
+        await asyncio.sleep(0)
+        log.may_touch.set()
+    assert second.result() == [S]
 
 
 async def test_the_queue_is_bounded(log: CountingLog, batch_writer: BatchWriter) -> None:
