@@ -237,6 +237,7 @@ TALK = erased(
         turn_blob=_turn_blob,
         partial_blob=_partial_blob,
         aside_blob=b'{"turn":[],"calls":[],"answers":[]}',
+        blob_ids=("turn.*.calls.*.id", "turn.*.call_id", "calls.*.id", "answers.*.call_id"),
         stream_reader=_reader,
         stream_writer=TalkWriter,
         read_whole=TalkWhole,

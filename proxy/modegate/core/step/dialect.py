@@ -209,6 +209,8 @@ class Dialect(Generic[RequestT, ChoiceT]):
     """The stored body of a hop of which some calls were released."""
     aside_blob: bytes
     """The stored body of words of our own between hops, which the model is not to find."""
+    blob_ids: Sequence[str]
+    """Where stored bodies hold ids of calls and of our answers to them: paths (`json_spans.values_at`)."""
 
     begins_compacted: Callable[[RequestT], bool] = lambda _request: False
     """Whether something that the provider has compacted stands in front of the first user message."""

@@ -8,7 +8,7 @@ open and the gate must not choose one.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -176,6 +176,26 @@ def elements(text: bytes, span: Span) -> list[Span]:
         if text[at] == 0x2C:
             at = _space(text, at + 1)
     return found
+
+
+def values_at(text: bytes, paths: Iterable[str], span: Span | None = None) -> Iterator[Span]:
+    """Yield the values at paths such as `calls.*.0.id`: keys and indices, `*` for each that is there."""
+    span = span or Span(_space(text, 0), len(text))
+    below: dict[str, list[str]] = {}
+    for path in paths:
+        head, _, rest = path.partition(".")
+        below.setdefault(head, []).append(rest)
+    inside: Iterable[tuple[str, Span]] = ()
+    if text[span.start] == 0x7B:
+        inside = ((one.key, one.value) for one in members(text, span))
+    elif text[span.start] == 0x5B:
+        inside = ((str(at), one) for at, one in enumerate(elements(text, span)))
+    for key, value in inside:
+        rests = {*below.get(key, ()), *below.get("*", ())}
+        if "" in rests:
+            yield value
+        if rests := rests - {""}:
+            yield from values_at(text, rests, value)
 
 
 def apply(text: bytes, edits: Iterable[Edit]) -> bytes:

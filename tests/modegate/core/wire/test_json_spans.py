@@ -241,6 +241,17 @@ def test_strings_of_24_mb_are_read_in_one_pass(content: bytes) -> None:
     ]
 
 
+@pytest.mark.parametrize(("path", "wanted"), [
+    ("a.*.id", [b"1", b"2", b"3"]), ("a.1.id", [b"3"]), ("a.*.*", [b"1", b"2", b"3"]), ("b", [b'{"a": []}']),
+    ("*.a", [b"[]"]), ("a", [b'[{"id": 1, "id": 2}, {"id": 3}, 4]']), ("a.id", []), ("b.a.0", []), ("c", []),
+    ("a.9", []), ("a.2.id", []),
+])  # fmt: skip
+def test_values_at_a_path(path: str, wanted: list[bytes]) -> None:
+    text = b' {"a": [{"id": 1, "id": 2}, {"id": 3}, 4], "b": {"a": []}} '
+    assert [of(text, span) for span in json_spans.values_at(text, [path])] == wanted
+    assert len(list(json_spans.values_at(text, [path, path]))) == len(wanted)
+
+
 def test_insertions_at_one_place_keep_their_order_and_touch_removals() -> None:
     edits = [
         Edit(2, 4, b""),

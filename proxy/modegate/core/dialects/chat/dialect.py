@@ -13,6 +13,7 @@ from modegate.core.dialects.chat.api import API
 from modegate.core.dialects.chat.request import edit, history, restore
 from modegate.core.dialects.chat.request.parsing import ChatRequest
 from modegate.core.dialects.chat.translation import TRANSLATION
+from modegate.core.dialects.common.call_members import id_paths
 from modegate.core.dialects.common.texts import begins_compacted, without_asides
 from modegate.core.step.answer.parts import Refused
 from modegate.core.step.dialect import Dialect, erased
@@ -58,6 +59,7 @@ CHAT = erased(
         turn_blob=history.turn_blob,
         partial_blob=history.partial_blob,
         aside_blob=b'{"turn":[],"calls":[],"answers":[]}',
+        blob_ids=id_paths("turn.*", "turn.*.tool_calls.*", "calls.*.1", "answers.*"),
         stream_reader=ChatStreamReader,
         stream_writer=ChatStreamWriter,
         read_whole=ChatWhole,

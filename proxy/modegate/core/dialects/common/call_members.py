@@ -31,6 +31,15 @@ BESIDE = words("""
 `extra_content`, litellm's `provider_specific_fields`), who called (Anthropic's `caller`)."""
 
 
+_ID_KEYS = ("id", "call_id", "tool_call_id", "tool_use_id", "approval_request_id")
+"""Of all APIs: a provider may send another one's beside its own."""
+
+
+def id_paths(*places: str) -> tuple[str, ...]:
+    """Return the paths to the ids of calls, and of answers to them, that stand at these places."""
+    return tuple(f"{place}.{key}" for place in places for key in _ID_KEYS)
+
+
 def ambiguity(
     found: Mapping[str, Any], own: frozenset[str], *, beside: Collection[str] | None = BESIDE
 ) -> str:

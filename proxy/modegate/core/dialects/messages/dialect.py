@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from modegate.core.dialects.common.call_members import id_paths
 from modegate.core.dialects.common.straight import CallList
 from modegate.core.dialects.common.texts import begins_compacted, without_asides
 from modegate.core.dialects.messages.answer import visible_text
@@ -60,6 +61,7 @@ MESSAGES = erased(
         turn_blob=partial(history.blob, turn=True),
         partial_blob=partial(history.blob, turn=False),
         aside_blob=b'{"turn":true,"calls":[],"answers":[]}',
+        blob_ids=id_paths("calls.*.1", "answers.*"),
         stream_reader=MessagesStreamReader,
         stream_writer=MessagesStreamWriter,
         read_whole=MessagesWhole,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+from modegate.core.dialects.common.call_members import id_paths
 from modegate.core.dialects.common.straight import CallList
 from modegate.core.dialects.common.texts import begins_compacted, without_asides
 from modegate.core.dialects.responses.answer import visible_text
@@ -69,6 +70,7 @@ _RESPONSES = Dialect(
     turn_blob=partial(history.blob, turn=True),
     partial_blob=partial(history.blob, turn=False),
     aside_blob=b'{"turn":true,"calls":[],"answers":[]}',
+    blob_ids=id_paths("calls.*.1", "answers.*"),
     stream_reader=ResponsesStreamReader,
     stream_writer=ResponsesStreamWriter,
     read_whole=ResponsesWhole,

@@ -79,9 +79,8 @@ class PutBack:
         wanted = self._wanted if form.withheld else {}
         noted = self._noted if form.withheld else {}
         placed = notices.joined(noted, self.notices if form.notices else {})
-        found = transcript.complete(
-            wanted, self.stored, request.call_ids if wanted else frozenset()
-        )
+        taken = request.call_ids if wanted else frozenset()
+        found = transcript.complete(wanted, self.stored, taken, self._dialect.blob_ids)
         lost = transcript.lost(self._found, found)
         if form.manner.thoughts is not True and found:
             found = transcript.unbound(self._dialect, found, wanted, model_of(request))

@@ -6,7 +6,7 @@ it. A history that was edited or compacted there no longer matches, and then not
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ from modegate.core.log.events import Segment, TurnWithheld, WithheldHop
 from modegate.core.step.answer.calls import digest, other_id
 from modegate.core.step.answer.parts import ChoiceRead
 from modegate.core.step.dialect import AnyDialect, Item, Lost
-from modegate.core.wire.json_spans import Edit, Member, Span, apply, elements, members, quote
+from modegate.core.wire.json_spans import Edit, apply, quote, values_at
 from modegate.core.wire.surrogates import without_lone_surrogates
 
 MAX_BLOB = 256 * 1024
@@ -116,22 +116,26 @@ def unbound(
 
 
 def complete(
-    found: Mapping[int, TurnWithheld], blobs: Mapping[str, bytes], taken: Set[str] = frozenset()
+    found: Mapping[int, TurnWithheld],
+    blobs: Mapping[str, bytes],
+    taken: Set[str] = frozenset(),
+    id_paths: Sequence[str] = (),
 ) -> Found:
     """Return what can be put back: turns of which every stored body is still there.
 
-    `taken` are ids of the client's own calls, which no withheld call may bear beside them.
+    `taken` are ids of the client's own calls, which no withheld call may bear beside them. `id_paths` are
+    the dialect's (`Dialect.blob_ids`).
     """
     ready: Found = {}
     for index, turn in found.items():
         needed = [hop.blob for hop in turn.hops if hop.blob]
         if needed and all(ref in blobs for ref in needed):
-            bodies = [_apart(blobs[ref], ref, taken) for ref in needed]
+            bodies = [_apart(blobs[ref], ref, taken, id_paths) for ref in needed]
             ready[index] = ([hop.segments for hop in turn.hops], bodies)
     return ready
 
 
-def _apart(blob: bytes, ref: str, taken: Set[str]) -> bytes:
+def _apart(blob: bytes, ref: str, taken: Set[str], id_paths: Sequence[str]) -> bytes:
     """Return a stored body in which no withheld call bears the id of a call that the client got later (S5).
 
     The provider would refuse this request and each later one. Only ids are touched, of calls and of our
@@ -141,36 +145,10 @@ def _apart(blob: bytes, ref: str, taken: Set[str]) -> bytes:
         return blob
     edits = [
         Edit(*span, quote(other_id(name, digest(ref + name))))
-        for span in _ids(without_lone_surrogates(blob))
+        for span in values_at(without_lone_surrogates(blob), id_paths)
         if (name := _name(blob[span.start : span.end])) in taken
     ]
     return apply(blob, edits)
-
-
-_IDS = frozenset({"id", "call_id", "tool_call_id", "tool_use_id", "approval_request_id"})
-"""Where a call, or an answer to one, has its id."""
-
-
-def _ids(blob: bytes) -> Iterator[Span]:
-    """Yield where the ids of calls and of answers stand in a stored body."""
-    for member in members(blob):
-        for one in _list(blob, member.value):
-            # A call stands behind its place; a turn is messages, of which one holds calls.
-            *_, holder = (one, *_list(blob, one))
-            for inner in _object(blob, holder):
-                if inner.key in _IDS:
-                    yield inner.value
-                elif inner.key == "tool_calls":
-                    calls = _list(blob, inner.value)
-                    yield from (m.value for c in calls for m in members(blob, c) if m.key in _IDS)
-
-
-def _list(blob: bytes, span: Span) -> list[Span]:
-    return elements(blob, span) if blob[span.start : span.start + 1] == b"[" else []
-
-
-def _object(blob: bytes, span: Span) -> list[Member]:
-    return members(blob, span) if blob[span.start : span.start + 1] == b"{" else []
 
 
 def _name(value: bytes) -> Any:
