@@ -100,6 +100,8 @@ async def test_without_an_id_a_session_is_named_by_its_users_first_words(tmp_pat
     async with RawUpstream(whole(said("ok"))) as up, served(tmp_path, up) as proxy:
         for turns in ((), ({"role": "model", "words": "ok"}, USER)):
             await post(proxy, "/v1/talk/m1:speak", asked(*turns))
+        assert proxy.composed is not None
+        await proxy.composed.services.batch_writer.flush()
         answer = await proxy.control("GET", "/sessions")
     (session,) = answer.json()["sessions"]
     assert session["id"].startswith("d-")
