@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -72,6 +73,13 @@ def test_each_is_one_line_of_the_registry() -> None:
     assert sorted(found) == sorted(
         f"{PACKAGES}{name}.dialect.{name.upper()}" for name in DIALECTS.names
     )
+
+
+def test_each_stands_in_the_contract_that_no_dialect_knows_another() -> None:
+    project = tomllib.loads((ROOT.parents[1] / "pyproject.toml").read_text())
+    contracts = {one["name"]: one for one in project["tool"]["importlinter"]["contracts"]}
+    modules = contracts["no dialect knows another"]["modules"]
+    assert sorted(modules) == sorted(f"{PACKAGES}{name}" for name in DIALECTS.names)
 
 
 @pytest.mark.parametrize("text", [
