@@ -94,6 +94,7 @@ class CallState(Enum):
 class Gathered:
     """One call of an answer, as far as it has come."""
 
+    # What a dialect writes, or who finds a call in plain text.
     choice: int
     kind: str
     """`function`, `custom` (free text) or `legacy` (the old single function call)."""
@@ -119,8 +120,6 @@ class Gathered:
     """Its pieces came under several ids."""
     sent: int = 0
     """In how many pieces it came."""
-    by_arguments: bool = False
-    """It was released for its arguments. A client that reads only one of its pieces would have others."""
     odd: str = ""
     """Why the call cannot be read, if so."""
     ran: bool = False
@@ -133,10 +132,13 @@ class Gathered:
     """It stands in the answer's plain text, which some agents run."""
     truncated: bool = False
     """Its answer was cut off within it, and some client would run it as it is. It goes nowhere."""
+
+    # What the gate alone writes (`step.answer.gate`, `step.answer.rulings`).
+    by_arguments: bool = False
+    """It was released for its arguments. A client that reads only one of its pieces would have others."""
     awaits_end: bool = False
     """A person is to be asked about it, but only once the end of the answer is known."""
     state: CallState = CallState.PENDING
-    """Written by the gate alone (`step.answer.gate`)."""
 
     @property
     def pending(self) -> bool:
