@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from modegate.core.dialects.registered import DIALECTS, Dialects
-from support.raw_upstream import RawUpstream, whole
+from support.raw_upstream import RawUpstream, chunked, whole
 from support.running import Running, client, policies_file, running
 from support.talk_dialect import TALK
 
@@ -96,6 +98,20 @@ async def test_errors_come_in_its_format(tmp_path: Path) -> None:
     assert not up.requests
 
 
+@pytest.mark.parametrize("mode", ["plan", "default"])
+async def test_a_stream_that_its_api_does_not_have_is_not_read(tmp_path: Path, mode: str) -> None:
+    stream = chunked(b"data: {}\n\n")
+    async with RawUpstream(stream) as up, served(tmp_path, up) as proxy:
+        await proxy.set_mode("plan")
+        await proxy.set_mode(mode)
+        async with client() as web:
+            answer = await web.post(f"{proxy.url}/s/s/v1/talk/m1:speak", json=asked())
+    if mode == "default":
+        assert answer.content == b"data: {}\n\n"
+    else:
+        assert answer.json()["fault"] == ["answer_unreadable", "the answer is no JSON object"]
+
+
 async def test_without_an_id_a_session_is_named_by_its_users_first_words(tmp_path: Path) -> None:
     async with RawUpstream(whole(said("ok"))) as up, served(tmp_path, up) as proxy:
         for turns in ((), ({"role": "model", "words": "ok"}, USER)):
@@ -105,3 +121,19 @@ async def test_without_an_id_a_session_is_named_by_its_users_first_words(tmp_pat
         answer = await proxy.control("GET", "/sessions")
     (session,) = answer.json()["sessions"]
     assert session["id"].startswith("d-")
+
+
+async def test_a_mode_that_is_set_within_such_a_stream_cuts_it_off(tmp_path: Path) -> None:
+    more = asyncio.Event()
+    async with (
+        RawUpstream(chunked(b"data: {}\n\n", more, b"data: {}\n\n")) as up,
+        served(tmp_path, up) as proxy,
+        client() as web,
+        web.stream("POST", f"{proxy.url}/s/s/v1/talk/m1:speak", json=asked()) as answer,
+    ):
+        got = answer.aiter_bytes()
+        assert await anext(got) == b"data: {}\n\n"
+        await proxy.set_mode("plan")
+        more.set()
+        with pytest.raises(httpx.HTTPError):
+            await anext(got)

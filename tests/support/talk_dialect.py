@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from modegate.core.endpoints import Api, Credential, History, Operation
-from modegate.core.errors import AnswerUnreadable, BadRequest, ModegateError
+from modegate.core.errors import AnswerUnreadable, BadRequest
 from modegate.core.ids import ToolName
 from modegate.core.policy.in_force import ModesInForce
 from modegate.core.step.answer.calls import Gathered, digest
-from modegate.core.step.answer.parts import ChoiceRead, Part, Refused, Spoken, StreamReader
+from modegate.core.step.answer.parts import ChoiceRead, Refused, Spoken
 from modegate.core.step.dialect import Assembled, Dialect, Found, Item, Notices, erased
 from modegate.core.step.request.request_form import Manner
 from modegate.core.wire.request_body import RequestBody
@@ -97,44 +97,6 @@ class TalkWhole:
         return json.dumps(said | ({"stop": "done"} if stop else {})).encode()
 
 
-class TalkWriter:
-    """Writes no stream."""
-
-    def seen(self, part: Part) -> None:
-        """Note nothing."""
-
-    def write(self, parts: Sequence[Part]) -> bytes:
-        """Return nothing."""
-        return b""
-
-    def next_hop(self, usage: Mapping[str, Any] | None) -> None:
-        """Note nothing."""
-
-    def text(self, choice: int, text: str) -> bytes:
-        """Return nothing."""
-        return b""
-
-    def finish(self, choice: int) -> bytes:
-        """Return nothing."""
-        return b""
-
-    def keepalive(self) -> bytes:
-        """Return nothing."""
-        return b""
-
-    def done(self) -> bytes:
-        """Return nothing."""
-        return b""
-
-    def stopped(self) -> bytes:
-        """Return nothing."""
-        return b""
-
-    def error(self, error: ModegateError) -> bytes:
-        """Return nothing."""
-        return b""
-
-
 def _call_json(call: Gathered, name: str) -> Json:
     return {"id": name, "name": call.name, "arguments": json.loads(call.arguments)}
 
@@ -203,10 +165,6 @@ def _last_said(out: ChoiceRead | None, closing: str) -> ChoiceRead:
     return ChoiceRead({"text": [(out.text() if out else "") + closing]})
 
 
-def _reader(*, strictly: bool) -> StreamReader:
-    raise AnswerUnreadable("this API has no streams")
-
-
 def _spoken(data: bytes, *, streamed: bool) -> tuple[list[Spoken], frozenset[int]]:
     return [Spoken(TalkWhole(data).choices[0].text())], frozenset({0})
 
@@ -238,8 +196,6 @@ TALK = erased(
         partial_blob=_partial_blob,
         aside_blob=b'{"turn":[],"calls":[],"answers":[]}',
         blob_ids=("turn.*.calls.*.id", "turn.*.call_id", "calls.*.id", "answers.*.call_id"),
-        stream_reader=_reader,
-        stream_writer=TalkWriter,
         read_whole=TalkWhole,
         spoken=_spoken,
         last_said=_last_said,

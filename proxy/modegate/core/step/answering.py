@@ -68,7 +68,7 @@ class Answering(Ending):
         return []
 
     def _known_head(self, status: int, lines: Headers) -> list[Effect]:
-        ok, streamed = 200 <= status < 300, is_stream(lines)
+        ok, streamed = 200 <= status < 300, is_stream(lines) and self._dialect.streams
         may_retry = self._retry.may_retry(status)
         fits = ok and streamed is self._closing.streams
         if self._closing.hops and not (fits or may_retry):

@@ -18,11 +18,13 @@ from modegate.core.step.answer.calls import Gathered
 from modegate.core.step.answer.parts import (
     ChoiceRead,
     ChoiceT,
+    NoStreamWriter,
     Refused,
     Spoken,
     StreamReader,
     StreamWriter,
     WholeAnswer,
+    no_stream,
 )
 from modegate.core.step.answer.straightener import Ids, Straightener
 from modegate.core.step.effects import CallUpstream
@@ -218,8 +220,8 @@ class Dialect(Generic[RequestT, ChoiceT]):
     """The body without the line that says a plan waits (`texts.PLAN_WAITS`); None where it is not there."""
 
     # Answers.
-    stream_reader: OpenReader
-    stream_writer: Callable[[], StreamWriter]
+    stream_reader: OpenReader = no_stream
+    stream_writer: Callable[[], StreamWriter] = NoStreamWriter
     read_whole: Callable[[bytes], WholeAnswer[ChoiceT]]
     """Read an answer that is one JSON body; raises `AnswerUnreadable`."""
     spoken: FindSpoken
@@ -253,6 +255,11 @@ class Dialect(Generic[RequestT, ChoiceT]):
     def name(self) -> DialectName:
         """What it is called in policies, logs and metrics."""
         return self.api.name
+
+    @property
+    def streams(self) -> bool:
+        """Whether the API has streams. If it has none, what calls itself a stream is read as one body."""
+        return self.stream_reader is not no_stream
 
 
 AnyDialect: TypeAlias = Dialect[Request, ChoiceRead]

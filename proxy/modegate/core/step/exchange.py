@@ -97,8 +97,8 @@ class Exchange(Answering):
         status, lines, passed = unread
         if not (is_plain_stream(lines) and 200 <= status < 300) or passed is None:
             return self._cut_off()
-        hop = self._readers.resumed(self._verdicts.offer, self._now.policy.limits)
         try:
+            hop = self._readers.resumed(self._verdicts.offer, self._now.policy.limits)
             whole, begun = hop.overtake(passed)
         except ModegateError:
             return self._cut_off()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
-from modegate.core.errors import ModegateError
+from modegate.core.errors import AnswerUnreadable, ModegateError
 from modegate.core.ids import CallId
 from modegate.core.log.events import Segment
 from modegate.core.policy.in_force import ModeInForce
@@ -201,6 +201,24 @@ class StreamWriter(Protocol):
 
     def error(self, error: ModegateError) -> bytes:
         """Return the dialect's error in mid-stream."""
+
+
+def no_stream(*, strictly: bool) -> StreamReader:
+    """Refuse to read a stream of an API that has none."""
+    raise AnswerUnreadable("this API has no streams")
+
+
+class NoStreamWriter:
+    """Writes no stream, for an API that has none."""
+
+    def seen(self, *_: object, **__: object) -> None:
+        """Note nothing."""
+
+    def write(self, *_: object, **__: object) -> bytes:
+        return b""
+
+    next_hop = seen
+    text = finish = keepalive = done = stopped = error = write
 
 
 class WholeAnswer(Protocol[ChoiceT]):
