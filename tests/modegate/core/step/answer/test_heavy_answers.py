@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from modegate.core.dialects import registered
 from modegate.core.dialects.chat.answer import calls as chat_calls
 from modegate.core.dialects.chat.answer import stream as chat_stream
 from modegate.core.dialects.chat.answer.parsing import MAX_CALLS, parse_answer
@@ -55,6 +56,10 @@ def read(dialect: AnyDialect, body: bytes) -> None:
     reader = dialect.stream_reader(strictly=False)
     for raw in body.split(b"\n\n")[:-1]:
         reader.read(parse(raw + b"\n\n", raw + b"\n\n"))
+
+
+def test_every_dialect_is_in_the_table() -> None:
+    assert sorted(DIALECTS) == sorted(registered.DIALECTS.names)
 
 
 @pytest.mark.parametrize("name", DIALECTS)

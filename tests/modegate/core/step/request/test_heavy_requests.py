@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from modegate.core.dialects import registered
 from modegate.core.dialects.chat.dialect import CHAT
 from modegate.core.dialects.common.body import MAX_ITEMS, MAX_TOOLS
 from modegate.core.dialects.messages.dialect import MESSAGES
@@ -50,6 +51,10 @@ def body(key: str, more: dict[str, Any]) -> bytes:
     """Return a request with these members; `HISTORY` stands for the key of the history."""
     named = {key if name == "HISTORY" else name: value for name, value in more.items()}
     return json.dumps({"model": "m", key: [SAYS]} | named).encode()
+
+
+def test_every_dialect_is_in_the_table() -> None:
+    assert sorted(DIALECTS) == sorted(registered.DIALECTS.names)
 
 
 @pytest.mark.parametrize("name", DIALECTS)
