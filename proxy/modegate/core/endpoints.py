@@ -26,9 +26,15 @@ class Operation:
     name: str
     """As logs and metrics have it."""
     path: str
-    """Behind `/v1`, if that is there; `{model}` stands for where it names the model."""
+    """Behind `/v1`, if that is there, or from a version of its own on (`/v1beta`). `{model}` stands for where
+    it names the model."""
     counts: bool = False
     """Nothing comes of it but a number."""
+
+    @property
+    def full_path(self) -> str:
+        """The path with its version."""
+        return self.path if re.match(r"/v\d", self.path) else f"/v1{self.path}"
 
     @cached_property
     def _form(self) -> re.Pattern[bytes]:
@@ -81,7 +87,8 @@ class Api:
 
     name: DialectName
     home: str
-    """The base URL of who offers it, for requests that no route fits."""
+    """The base URL of who offers it, for requests that no route fits: without a version where the paths of
+    its operations begin with one."""
     operations: tuple[Operation, ...]
     """The first asks for an answer: it is what agents are pointed at, and what can be translated."""
     paths: re.Pattern[bytes] | None = None
@@ -202,7 +209,7 @@ class Apis:
         """Say what to do about a path that cannot be gated."""
         if path.startswith(b"/v1/v1/"):
             return "the agent adds /v1 to its base URL by itself, so leave that out there"
-        *most, last = (f"/v1{api.operations[0].path}" for api in self.all)
+        *most, last = (api.operations[0].full_path for api in self.all)
         return f"use {', '.join(most)} or {last}"
 
 

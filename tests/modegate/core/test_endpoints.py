@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from modegate.core.dialects.registered import DIALECTS
-from modegate.core.endpoints import Endpoint, Kind
+from modegate.core.endpoints import Api, Apis, Endpoint, Kind, Operation
 from modegate.core.errors import BadSession
 from modegate.core.ids import fits_session_id
 
@@ -206,3 +206,12 @@ def test_the_path_that_is_forwarded_is_the_end_of_the_path_that_came(raw: bytes)
 )
 def test_o16_what_to_do_about_another_path(path: bytes, words: str) -> None:
     assert words in DIALECTS.apis.advice(path)
+
+
+def test_o16_a_path_with_a_version_of_its_own_is_told_as_it_is() -> None:
+    operations = (Operation("generate", "/v1beta/models/{model}:generate"),)
+    other = Api(name="other", home="https://other.invalid", operations=operations)
+    apis = Apis((DIALECTS.apis.first, other))
+    told = "use /v1/chat/completions or /v1beta/models/{model}:generate"
+    assert apis.advice(b"/v1/assistants") == told
+    assert apis.classify("POST", b"/v1beta/models/m:generate").operation == operations[0]
