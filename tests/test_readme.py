@@ -12,9 +12,11 @@ import time
 from pathlib import Path
 
 import httpx
+import pytest
 import yaml
 
 import modegate
+from modegate.core.step.texts import REFUSED
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -79,6 +81,11 @@ def _masked(text: str) -> str:
     for varies in (r"mg-perm-\w+-\d", r"127\.0\.0\.1:\d+", r"/tmp/\S+", r"\d{4}-\d\d-\d\d \S+"):
         text = re.sub(varies, "…", text)
     return text
+
+
+@pytest.mark.parametrize("script", ["docs/example-script.yaml", "proxy/modegate/demo/script.yaml"])
+def test_scripts_wait_for_what_a_refusal_says(script: str) -> None:
+    assert REFUSED in (ROOT / script).read_text(encoding="utf-8")
 
 
 def test_the_agents_named_are_those_that_were_tried() -> None:

@@ -21,6 +21,7 @@ import httpx
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
 from modegate.core.dialects.registered import DIALECTS
+from modegate.core.step.texts import REFUSED
 from modegate.demo.agent import Agent
 from modegate.scripted.upstream import ScriptedUpstream
 from modegate.server.compose import Composed, compose
@@ -163,7 +164,7 @@ class Story:
         await self._agent.ask("Add the line again to it.")
         self._offered("read_file", "write_file", "run_shell")
         self._on_disk("hello\nworld\nagain\n", "the file on disk has a third line")
-        refused = "was refused" in self._refusal()
+        refused = REFUSED in self._refusal()
         self._check(refused, "the model still finds its refused call in the history")
 
     def _last_request(self) -> dict[str, Any]:
@@ -180,7 +181,7 @@ class Story:
         results = [
             str(message["content"])
             for message in self._last_request()["messages"]
-            if message["role"] == "tool" and "was refused" in str(message["content"])
+            if message["role"] == "tool" and REFUSED in str(message["content"])
         ]
         return results[-1] if results else ""
 

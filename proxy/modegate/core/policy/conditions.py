@@ -1,6 +1,6 @@
 """The conditions of a rule on a call's arguments, and whether they are met.
 
-A new form of condition is a field of `Condition`, a case of `Condition.met_by`, and its key in `rules`.
+A new form of condition is a field of `Condition`, a case of `Condition.met_by`, and its key in `modes`.
 """
 
 from __future__ import annotations

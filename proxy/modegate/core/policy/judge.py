@@ -74,7 +74,7 @@ def _first(mode: Mode, call: ToolCall) -> tuple[Judgement, int | None]:
             through = index if rule.effect is not Effect.DENY else None
             return _apply(rule, _label(rule, index)), through
         unmet = unmet or _label(rule, index)
-        if doubtful and rule.effect is not Effect.ALLOW:
+        if doubtful and not _releases(rule):
             reason = f"{unmet} depends on the arguments, and they cannot be read"
             return Judgement(Verdict.ANSWER, unmet, reason), None
     if unmet:
@@ -89,7 +89,7 @@ def _of_similar_name(mode: Mode, call: ToolCall, at: int) -> Judgement | None:
     found: Judgement | None = None
     for index, rule in enumerate(mode.rules[:at]):
         asks = rule.effect is Effect.ASK
-        if rule.effect is Effect.ALLOW or (asks and mode.rules[at].effect is Effect.ASK):
+        if _releases(rule) or (asks and mode.rules[at].effect is Effect.ASK):
             continue
         if glob_matches(rule.pattern, call.name) or not misspelled(rule.pattern, call.name):
             continue
@@ -132,6 +132,10 @@ _VERDICTS = {
     Effect.ASK: (Verdict.ASK, "a person decides, by"),
     Effect.DENY: (Verdict.ANSWER, "denied by"),
 }
+
+
+def _releases(rule: Rule) -> bool:
+    return _VERDICTS[rule.effect][0] is Verdict.RELEASE
 
 
 def _apply(rule: Rule, label: str) -> Judgement:

@@ -41,7 +41,8 @@ def _rule(entry: YamlValue, index: int) -> Rule | None:
     values = _RULE.open(entry) or {}
     effects = [effect for effect in Effect if effect in values]
     if len(effects) != 1:
-        entry.problem("needs exactly one of allow, ask and deny")
+        *others, last = Effect
+        entry.problem(f"needs exactly one of {', '.join(others)} and {last}")
         return None
     found = _RULE.read(values)
     (effect,) = effects

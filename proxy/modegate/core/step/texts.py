@@ -27,6 +27,9 @@ _SIGNS = frozenset("`{}<>:")
 """What calls in plain text are made of (`text_calls`): a quoted name must not become one."""
 
 
+REFUSED = "was refused"
+"""In each refusal: what scripts, the demo and people who search a history look for."""
+
 PLAN_WAITS = "[modegate] The plan waits for a person: modegate watch"
 """What an agent shows while nothing else comes; its model never finds it (`waiting_lines`)."""
 
@@ -43,7 +46,7 @@ def refusal(
     """Say to the model that its call was refused, as that call's result."""
     if force is None:
         return (
-            f"This call was refused and did not run: {reason}, so there is nothing to leave. Go on."
+            f"This call {REFUSED} and did not run: {reason}, so there is nothing to leave. Go on."
         )
     mode = force.mode
     tools = [name for name in offered if name != EXIT_TOOL]
@@ -60,7 +63,7 @@ def refusal(
         else "Only a person can change it, outside this conversation."
     )
     return (
-        f"This call was refused and did not run: the session is in mode {mode.id!r} ({mode.name}), which "
+        f"This call {REFUSED} and did not run: the session is in mode {mode.id!r} ({mode.name}), which "
         f"does not allow this call of {tool(name)} ({reason}). {instead} Do not try the call again; go on "
         f"within the mode. {way}"
     )
@@ -68,7 +71,9 @@ def refusal(
 
 def in_place(name: str) -> str:
     """Say in an answer's text, in the place of a call that stood there, that it was refused."""
-    return f"[modegate] A call of {tool(name)} stood here in plain text. It was refused and did not run."
+    return (
+        f"[modegate] A call of {tool(name)} stood here in plain text. It {REFUSED} and did not run."
+    )
 
 
 def as_note(refusal: str, name: str) -> str:

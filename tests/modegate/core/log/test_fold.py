@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from typing import get_args
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,6 +33,7 @@ from modegate.core.log.events import (
     Unknown,
 )
 from modegate.core.log.fold import (
+    CHECKPOINT_VERSION,
     MAX_LANES,
     MAX_MAPPED,
     MAX_WITHHELD,
@@ -249,3 +253,12 @@ def test_the_mode_is_that_of_the_last_mode_set(records: list[Record]) -> None:
 def test_what_is_no_checkpoint_is_refused(raw: bytes) -> None:
     with pytest.raises(ValueError, match="not a checkpoint"):
         load_state(raw)
+
+
+def test_another_state_has_another_version() -> None:
+    """An old checkpoint read as a new state would lack what an event said that was unknown then."""
+    schema = msgspec.json.schema(State)
+    told = re.sub(
+        rb'"description":"(?:[^"\\\\]|\\\\.)*",?', b"", msgspec.json.encode(schema, order="sorted")
+    )
+    assert (CHECKPOINT_VERSION, hashlib.sha256(told).hexdigest()[:16]) == (5, "8576f1de4e023512")
