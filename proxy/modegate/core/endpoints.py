@@ -31,11 +31,6 @@ class Operation:
     counts: bool = False
     """Nothing comes of it but a number."""
 
-    @property
-    def full_path(self) -> str:
-        """The path with its version."""
-        return self.path if re.match(r"/v\d", self.path) else f"/v1{self.path}"
-
     @cached_property
     def _form(self) -> re.Pattern[bytes]:
         escaped = re.escape(self.path).replace(r"\{model\}", "(?P<model>[^/:]+)")
@@ -209,7 +204,8 @@ class Apis:
         """Say what to do about a path that cannot be gated."""
         if path.startswith(b"/v1/v1/"):
             return "the agent adds /v1 to its base URL by itself, so leave that out there"
-        *most, last = (api.operations[0].full_path for api in self.all)
+        paths = (api.operations[0].path for api in self.all)
+        *most, last = (one if re.match(r"/v\d", one) else f"/v1{one}" for one in paths)
         return f"use {', '.join(most)} or {last}"
 
 

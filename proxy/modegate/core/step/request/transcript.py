@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
@@ -123,8 +122,7 @@ def complete(
 ) -> Found:
     """Return what can be put back: turns of which every stored body is still there.
 
-    `taken` are ids of the client's own calls, which no withheld call may bear beside them. `id_paths` are
-    the dialect's (`Dialect.blob_ids`).
+    `taken` are ids of the client's own calls, which no withheld call may bear beside them.
     """
     ready: Found = {}
     for index, turn in found.items():
@@ -143,13 +141,10 @@ def _apart(blob: bytes, ref: str, taken: Set[str], id_paths: Sequence[str]) -> b
     """
     if not taken:
         return blob
+    text = without_lone_surrogates(blob)
     edits = [
         Edit(*span, quote(other_id(name, digest(ref + name))))
-        for span in values_at(without_lone_surrogates(blob), id_paths)
-        if (name := _name(blob[span.start : span.end])) in taken
+        for span in values_at(text, id_paths)
+        if (name := msgspec.json.decode(text[span.start : span.end])) in taken
     ]
     return apply(blob, edits)
-
-
-def _name(value: bytes) -> Any:
-    return msgspec.json.decode(without_lone_surrogates(value))
