@@ -34,11 +34,23 @@ fmt: $(BIN)/pytest ## Format the code
 	$(BIN)/ruff check --fix .
 
 .PHONY: check
-check: $(BIN)/pytest ## Lint, types, and the rules on imports
+check: lint coverage ## All that is checked beside the tests: lint, and how much of the core they reach
+
+.PHONY: lint
+lint: $(BIN)/pytest ## Format, lint, types, and the rules on imports
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# In percent of lines and branches: the floor under what the core's own tests reach.
+COVERED := 98
+
+.PHONY: coverage
+coverage: $(BIN)/pytest ## Check which lines and branches of the core its own tests reach (some minutes)
+	$(BIN)/pytest -q $(PARALLEL) --cov --cov-report=term:skip-covered --cov-fail-under=$(COVERED) \
+		tests/modegate/core tests/modegate/server/upstream/test_litellm_request.py \
+		tests/modegate/server/upstream/test_litellm_answer.py
 
 ACP_CLIENTS := tests/acp-clients/node_modules/.package-lock.json
 

@@ -137,7 +137,7 @@ def pieces_of(size: int) -> Cut:
     return lambda body: (body[i : i + size] for i in range(0, len(body), size))
 
 
-def at_every_byte(apart: int = 64) -> list[Cut]:
+def at_every_byte(apart: int = 32) -> list[Cut]:
     """Return ways to cut a body that between them cut it at every byte, each at places so many bytes apart.
 
     One way for each byte would feed a body as many times as it has bytes.

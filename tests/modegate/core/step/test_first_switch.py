@@ -49,7 +49,7 @@ def places(body: bytes, first: int, last: int, cut: Cut) -> list[int]:
     if cut is bytewise:
         return [*range(first, last, 211), last]
     near = (one for one in range(first, last + 1) if b"\n\n" in body[max(0, one - 4) : one + 4])
-    return sorted({*near, *range(first, last + 1, 11), first, last})
+    return sorted({*near, *range(first, last + 1, 23), first, last})
 
 
 class Told:
