@@ -36,3 +36,8 @@ def tenants(monkeypatch: pytest.MonkeyPatch) -> None:
 def anyio_backend() -> str:
     """Run async tests on asyncio, the only loop that modegate supports."""
     return "asyncio"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest, so that no process waits at the end for another's scenarios."""
+    items.sort(key=lambda item: "scenarios" not in item.path.parts)
