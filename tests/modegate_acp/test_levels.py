@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from modegate.core.ids import (
 )
 from modegate.core.log.approval_events import ApprovalAsked, Option
 from modegate.core.log.records import Entry
-from support.acp import AcpError, Client, Connect, kinds, socket
+from support.acp import PATIENCE, AcpError, Client, Connect, kinds, socket
 from support.running import Running, policies_file, running
 
 MODES = """
@@ -141,11 +142,22 @@ async def test_nobody_who_could_answer_is_left_out(proxy: Running) -> None:
             await client.load("s")
         await ask(proxy, "s")
         await phone.reply(await phone.question(), {"outcome": "cancelled"})
-        await phone.settled()
-        types = [one["type"] for one in await proxy.events("s")]
+        types = await until_left(proxy)
         assert "approval/answered" not in types
         await careful.reply(await careful.question(), {"outcome": "cancelled"})
         await looker.update("tool_call_update", status="failed")
+
+
+async def until_left(proxy: Running) -> list[str]:
+    """Wait until the log says that a client shows a question no longer; return its events' types."""
+    assert proxy.composed
+    position: str | None = None
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            types = [one["type"] for one in await proxy.events("s")]
+            if "client/left" in types:
+                return types
+            position = (await proxy.composed.services.log.changes(position, wait=1)).position
 
 
 async def test_tenants(proxy: Running) -> None:
