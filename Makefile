@@ -100,7 +100,7 @@ lock: $(BIN)/pytest ## Choose anew which versions the image is made of (EXTRAS= 
 .PHONY: fuzz
 fuzz: $(BIN)/pytest $(ACP_CLIENTS) $(SDK_CLIENTS) ## Look for calls that some SDK runs and nobody judged (ARGS="--seconds 600"), and for new examples of each property
 	$(BIN)/python scripts/differ.py $(ARGS)
-	HYPOTHESIS_PROFILE=explore $(BIN)/pytest -q $(PARALLEL) -m hypothesis
+	HYPOTHESIS_PROFILE=explore $(BIN)/pytest -q $(PARALLEL) --timeout 1800 -m hypothesis
 
 .PHONY: fuzz-guided
 fuzz-guided: $(BIN)/pytest ## Let a guided fuzzer loose on streamed answers (ARGS="--dialect messages --seconds 300")

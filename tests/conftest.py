@@ -12,7 +12,7 @@ from hypothesis import settings
 # run then says something about the change. `make fuzz` looks for new ones.
 # No deadline: an example that takes long says that the machine is busy.
 settings.register_profile("same", max_examples=40, derandomize=True, deadline=None)
-settings.register_profile("explore", max_examples=1_000, deadline=None)
+settings.register_profile("explore", max_examples=500, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
