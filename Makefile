@@ -60,8 +60,6 @@ $(ACP_CLIENTS): tests/acp-clients/package-lock.json
 	@touch $@
 
 JOBS ?= $(shell nproc)
-# Many tests wait for a process or a server: one job more keeps all cores at work.
-MORE_JOBS ?= $(shell expr $(JOBS) + 1)
 # A file's tests stay in one process, as its servers do, and files begin in the order that tests/conftest.py gives.
 BY_FILE := --dist loadfile --no-loadscope-reorder
 PARALLEL := -n $(JOBS) $(BY_FILE)
@@ -77,7 +75,7 @@ $(SDK_CLIENTS): tests/sdk-clients/package-lock.json tests/sdk-clients/requiremen
 .PHONY: test
 test: $(BIN)/pytest $(ACP_CLIENTS) $(SDK_CLIENTS) ## Run the tests (ARGS="-k name")
 	scripts/needs redis-server nginx
-	$(BIN)/pytest -n $(MORE_JOBS) $(BY_FILE) $(ARGS)
+	$(BIN)/pytest $(PARALLEL) $(ARGS)
 
 .PHONY: test-core
 test-core: $(BIN)/pytest ## Run the tests of what decides, in under a minute
