@@ -53,7 +53,9 @@ def ask(proxy: Process, *arguments: str, **env: str) -> Result:
 
 
 def test_importing_the_command_line_is_cheap() -> None:
-    heavy = ("litellm", "httpx", "aiohttp", "uvicorn", "starlette", "redis", "yaml", "openai")
+    heavy = (
+        "litellm", "httpx", "aiohttp", "uvicorn", "starlette", "redis", "yaml", "openai", "msgspec",
+    )  # fmt: skip
     code = f"import sys, modegate.cli; print([m for m in {heavy!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert done.stdout == "[]\n"

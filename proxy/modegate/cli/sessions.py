@@ -10,8 +10,6 @@ import click
 
 from modegate.cli.control_client import ControlClient, with_client
 from modegate.cli.formatting import event_line, table, when
-from modegate.core.errors import BadSession
-from modegate.core.ids import parse_session_id
 from modegate.server.printable import printable
 
 
@@ -193,6 +191,9 @@ def _all_events(client: ControlClient, path: str) -> Iterator[dict[str, Any]]:
 
 
 def _path(session: str) -> str:
+    from modegate.core.errors import BadSession
+    from modegate.core.ids import parse_session_id
+
     try:
         return f"/sessions/{parse_session_id(session)}"
     except BadSession as error:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from modegate.server.clock import Clock, SystemClock
-from modegate.server.log.protocol import EventLog
-from modegate.server.log.trusted_store import TrustedStore
+
+# The settings of every command come here, and most commands open no store.
+if TYPE_CHECKING:
+    from modegate.server.log.protocol import EventLog
+    from modegate.server.log.trusted_store import TrustedStore
+
+    Open = Callable[[str, Clock, TrustedStore | None], EventLog]
 
 FORMS = "sqlite:PATH, redis://…, rediss://… or redis+sentinel://…"
 """The URLs of all stores, for people."""
-
-Open = Callable[[str, Clock, TrustedStore | None], EventLog]
 
 # A store is imported when it is opened: nobody pays for the others' libraries.
 
