@@ -78,7 +78,7 @@ test: $(BIN)/pytest $(ACP_CLIENTS) $(SDK_CLIENTS) ## Run the tests (ARGS="-k nam
 	$(BIN)/pytest $(PARALLEL) $(ARGS)
 
 .PHONY: test-core
-test-core: $(BIN)/pytest ## Run the tests of what decides, in under a minute
+test-core: $(BIN)/pytest ## Run the tests of what decides, in a minute or two
 	$(BIN)/pytest $(PARALLEL) tests/modegate/core $(ARGS)
 
 .PHONY: agents
