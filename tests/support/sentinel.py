@@ -10,10 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from support.redis_server import PASSWORD, RedisServer, free_port, redis_server
+from support.waiting import PATIENCE
 
 SERVICE = "modegate-log"
-WAIT_S = 20.0
-
 CONF = """\
 port {port}
 bind 127.0.0.1
@@ -43,7 +42,7 @@ class Cluster:
 
     def wait_until(self, port: int, command: tuple[str, ...], expected: bytes) -> None:
         """Wait until a server's answer holds something; there is nothing to wait on but the answer."""
-        deadline = time.monotonic() + WAIT_S
+        deadline = time.monotonic() + PATIENCE
         while expected not in (answer := ask(port, *command)):
             assert time.monotonic() < deadline, answer
             time.sleep(0.02)
@@ -58,12 +57,13 @@ class Cluster:
     def fail_over(self) -> None:
         """Kill the master, if it still runs, and wait until the replica is the one."""
         self.master.close()
-        # What a client asks for; the shorter GET-MASTER-ADDR-BY-NAME names the new one earlier.
         port = str(self.replica.port).encode()
-        self.wait_until(
-            self._sentinel, ("SENTINEL", "MASTERS"), b"port\r\n$%d\r\n%b" % (len(port), port)
-        )
-        self.wait_until(self.replica.port, ("INFO", "replication"), b"role:master")
+        named = b"$%d\r\n%b" % (len(port), port)
+        # Sentinels tell the address by both, and by the first of them earlier; clients ask for the second.
+        asked = ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE)
+        self.wait_until(self._sentinel, asked, named)
+        self.wait_until(self._sentinel, ("SENTINEL", "MASTERS"), b"port\r\n" + named)
+        self.wait_until(self.replica.port, ("ROLE",), b"$6\r\nmaster")
 
 
 @contextmanager
@@ -90,7 +90,7 @@ def cluster(folder: Path) -> Iterator[Cluster]:
 
 
 def _ready(cluster: Cluster, port: int) -> Cluster:
-    deadline = time.monotonic() + WAIT_S
+    deadline = time.monotonic() + PATIENCE
     while True:
         try:
             ask(port, "PING")
