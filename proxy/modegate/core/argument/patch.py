@@ -1,0 +1,139 @@
+"""Which files a patch names: the envelope of `apply_patch`, and unified diffs as git writes and applies them.
+
+Programs that apply patches are lenient, each in its own way. So only the strict forms are read, and a patch
+is refused if one of its lines could begin a file for some program, and begins none here.
+"""
+
+from __future__ import annotations
+
+import re
+
+from modegate.core.argument.understanding import NotUnderstood
+
+MAX_PATCH = 1 << 20
+"""Characters."""
+SHOWN = 60
+"""Characters of a line that a refusal quotes."""
+
+_LINE_ENDS = re.compile("[\v\f\x1c-\x1e\x85\u2028\u2029]|\r(?!\n)")
+"""What ends a line for some programs, and none here."""
+
+_HIDDEN = re.compile(
+    r"""^[^\w*+\-\n]+\*\*\*\W*(?:begin|end|add|update|delete|remove|create|move|rename|copy|environment)\b
+      | ^[^\w+\n]+(?:(?-i:Index:)|diff\ --git\ )
+      | ^(?>[\ \t\xa0\ufeff\-X]*?(?:---|\*\*\*)[ \t].*\n)[\ \t\xa0\ufeff\-X]*(?:\+\+\+|---)[ \t]
+    """,
+    re.IGNORECASE | re.MULTILINE | re.VERBOSE,
+)
+"""Lines of a change that begin a file for programs that take off what stands in front, or count no lines.
+
+GNU patch takes off blanks, `X` and `- ` in front of a whole diff, and Codex blanks in front of a header.
+"""
+
+_BEGIN = "*** Begin Patch\n"
+_END = "*** End Patch\n"
+_NAME = r"(\S(?:.*\S)?)\n"
+_SECTION = re.compile(
+    rf"""
+    \*\*\*\ Add\ File:\ {_NAME} (?:\+.*\n)*+
+  | \*\*\*\ Delete\ File:\ {_NAME}
+  | \*\*\*\ Update\ File:\ {_NAME} (?:\*\*\*\ Move\ to:\ {_NAME})?
+    (?:(?:[ +\-].*|@@(?:\ .*)?|\*\*\*\ End\ of\ File)?\n)*+
+    """,
+    re.VERBOSE,
+)
+
+_PLAIN = r"([^\s/]\S*)"
+_HEADER = re.compile(
+    rf"""
+    (?:diff\ --git\ a/{_PLAIN}\ b/{_PLAIN}\n
+       (?:(?:new\ file|deleted\ file|old|new)\ mode\ 100(?:644|755)\n)*+
+       (?:similarity\ index\ \d+%\n)?
+       (?:(?:rename|copy)\ from\ {_PLAIN}\n(?:rename|copy)\ to\ {_PLAIN}\n)?
+       (?:index\ [0-9a-f]+\.\.[0-9a-f]+(?:\ 100(?:644|755))?\n)?
+    )?
+    (?:---\ (?:/dev/null|a/{_PLAIN})(?:\t.*)?\n\+\+\+\ (?:/dev/null|b/{_PLAIN})(?:\t.*)?\n(?=@@\ ))?
+    """,
+    re.VERBOSE,
+)
+_HUNK = re.compile(r"@@ -\d{1,9}(?:,(\d{1,7}))? \+\d{1,9}(?:,(\d{1,7}))? @@(?: .*)?\n")
+_NO_END = re.compile(r"\\ .*\n")
+
+
+def files_of(patch: str) -> tuple[str, ...]:
+    """Return every file that a patch names: read, written, deleted, and where one moves or is copied to.
+
+    Names are as written; a unified diff's must have `a/` and `b/` in front, which are taken off, as
+    `git apply` does. Takes time in proportion to the patch's length. Raises `NotUnderstood` for whatever is
+    not strictly of the two forms, for links and binary patches, and for more than `MAX_PATCH` characters.
+    """
+    if len(patch) > MAX_PATCH:
+        raise NotUnderstood(f"the patch has more than {MAX_PATCH} characters")
+    if _LINE_ENDS.search(patch):
+        raise NotUnderstood("the patch has a character that some programs take for a line's end")
+    text = patch.replace("\r\n", "\n").strip("\n") + "\n"
+    files = _enveloped(text) if text.startswith(_BEGIN) else _unified(text)
+    return tuple(dict.fromkeys(files))
+
+
+def _enveloped(text: str) -> list[str]:
+    """Read an envelope: https://github.com/openai/codex, `codex-rs/apply-patch/src/parser.rs`."""
+    _refuse_hidden(text, 0, len(text))
+    files: list[str] = []
+    at = len(_BEGIN)
+    while (section := _SECTION.match(text, at)) is not None:
+        files += filter(None, section.groups())
+        at = section.end()
+    if text[at:] != _END or not files:
+        raise _unread(text, at)
+    return files
+
+
+def _unified(text: str) -> list[str]:
+    """Read a unified diff, with git's extended headers or without."""
+    files: list[str] = []
+    at = 0
+    while at < len(text):
+        header = _HEADER.match(text, at)
+        names = [name for name in header.groups() if name] if header is not None else []
+        if header is None or not names:
+            raise _unread(text, at)
+        files += names
+        start = at = header.end()
+        while (hunk := _HUNK.match(text, at)) is not None:
+            at = _behind(text, hunk)
+        _refuse_hidden(text, start, at)
+    return files
+
+
+def _behind(text: str, hunk: re.Match[str]) -> int:
+    """Return where a hunk ends: its header counts the lines of both sides."""
+    old, new = (1 if count is None else int(count) for count in hunk.groups())
+    at = hunk.end()
+    while old > 0 or new > 0:
+        kind = text[at : at + 1]
+        if kind not in (" ", "+", "-", "\n") and not _NO_END.match(text, at):
+            raise _unread(text, at)
+        old -= kind in " -\n"
+        new -= kind in " +\n"
+        at = text.index("\n", at) + 1
+    if old or new:
+        raise NotUnderstood("a hunk of the patch has another number of lines than it says")
+    no_end = _NO_END.match(text, at)
+    return no_end.end() if no_end is not None else at
+
+
+def _refuse_hidden(text: str, start: int, end: int) -> None:
+    hidden = _HIDDEN.search(text, start, end)
+    if hidden is not None:
+        raise _unread(text, hidden.start())
+
+
+def _unread(text: str, at: int) -> NotUnderstood:
+    if at >= len(text):
+        return NotUnderstood("the patch ends too early")
+    line = text[at:].partition("\n")[0]
+    shown = line if len(line) <= SHOWN else f"{line[:SHOWN]}…"
+    return NotUnderstood(
+        f"line {text.count(chr(10), 0, at) + 1} of the patch is not read: `{shown}`"
+    )
