@@ -105,6 +105,34 @@ def test_check_prints_every_problem_with_its_line(tmp_path: Path) -> None:
     assert {problem["line"] for problem in json.loads(as_json.stdout)["problems"]} >= {4, 5}
 
 
+DOUBTFUL = GOOD.replace("[read, grep]", "[read, read]")
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["lenient", "strict"])
+def test_check_tells_warnings_of_a_good_file(tmp_path: Path, strict: bool) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(DOUBTFUL)
+    given = ["check", str(path), *(["--strict"] if strict else [])]
+    result = run(*given)
+    assert result.exit_code == (1 if strict else 0)
+    assert "good" in result.stdout
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"{path}:5: warning: modes.plan.tools[1]: ")
+    (warning,) = json.loads(run(*given, "--json").stdout)["warnings"]
+    assert warning["line"] == 5
+    assert warning["message"] in line
+
+
+def test_check_tells_warnings_beside_problems(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(DOUBTFUL + "other: 1\n")
+    result = run("check", str(path))
+    assert result.exit_code == 1
+    assert [line.split(": ")[1] for line in result.stderr.splitlines()] == ["other", "warning"]
+    found = json.loads(run("check", str(path), "--json").stdout)
+    assert (len(found["problems"]), len(found["warnings"])) == (1, 1)
+
+
 def test_check_takes_the_file_of_the_variable_else_the_working_folders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -211,16 +211,20 @@ class _Probes:
         """
         log, warnings = await self._log_now()
         status = self._services.policies.status
+        policy = self._services.policies.current
         body: dict[str, object] = {
             "ready": log == "ok",
             "log": log,
             "policy": {
-                "hash": self._services.policies.current.hash,
+                "hash": policy.hash,
                 "generation": status.generation,
             },
         }
+        # What is wrong with the policy is left out: anyone may read this answer.
+        if policy.warnings:
+            count = len(policy.warnings)
+            warnings.append(f"the policy has {count} warning(s); see `modegate check FILE`")
         if status.problems:
-            # The problems themselves are left out: anyone may read this answer.
             warnings = [
                 f"the policies file has {len(status.problems)} problem(s), so an older policy is in "
                 "force; see `modegate check FILE` or GET /control/v1/policy",

@@ -96,6 +96,7 @@ class Policies:
         """
         adopt(self.current)
         self._adopt = adopt
+        self._warn(self.current)
 
     async def watch(self) -> None:
         while True:
@@ -135,14 +136,22 @@ class Policies:
         now = self._clock.now_ms()
         if policy.hash == self.current.hash:
             self.status = replace(self.status, at=now, problems=())
+            # Its warnings may have gone, or stand in other lines.
+            self.current = replace(self.current, warnings=policy.warnings)
             logger.info("%s means the same as before, policy %s", self._path, policy.hash)
+            self._warn(policy)
             return
         self.current = policy
         generation = self.status.generation + 1
         self.status = PolicyStatus(self.status.path, generation, policy.hash, now, now)
         logger.info("policy %s is in force, from %s", policy.hash, self._path)
+        self._warn(policy)
         for listener in self.on_change:
             listener(policy)
+
+    def _warn(self, policy: Policy) -> None:
+        for warning in policy.warnings:
+            logger.warning("%s: %s", self._path, warning)
 
     def _refuse(self, problems: tuple[Problem, ...]) -> None:
         self.status = replace(self.status, at=self._clock.now_ms(), problems=problems)

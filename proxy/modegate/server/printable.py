@@ -14,9 +14,9 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def problem_line(path: Path, problem: Problem) -> str:
-    """Return a problem as compilers do, so that editors can jump to it: `FILE:LINE: PLACE: MESSAGE`."""
+def problem_line(path: Path, problem: Problem, kind: str = "") -> str:
+    """Return a problem as compilers do, so that editors can jump to it: `FILE:LINE: KIND: PLACE: MESSAGE`."""
     place = f"{path}:{problem.line}" if problem.line else str(path)
-    where = f"{place}: {problem.path}" if problem.path else place
+    where = ": ".join(filter(None, (place, kind, problem.path)))
     found = f" (found {problem.found})" if problem.found else ""
     return printable(f"{where}: {problem.message}{found}")

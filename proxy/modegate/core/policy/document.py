@@ -45,6 +45,8 @@ class Document:
     """What all values of one file share."""
 
     problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+    """What can be used, but hardly says what its author means."""
     visited: int = 0
     names: dict[str, list[str]] = field(default_factory=dict)
     """The names that the file has defined so far, by kind: other values refer to them."""
@@ -76,8 +78,12 @@ class YamlValue:
     def problem(self, message: str) -> None:
         self._note(self.node, message)
 
+    def warning(self, message: str) -> None:
+        """Note what can be used, but hardly says what its author means."""
+        self.document.warnings.append(Problem(self.path, line_of(self.node), message))
+
     def hidden_problem(self, message: str) -> None:
-        """Note what is wrong with the value, which may be a secret, without showing it."""
+        """Note what is wrong without showing the value, which may be a secret, or is in the message."""
         self.document.problems.append(Problem(self.path, line_of(self.node), message))
 
     def key_problem(self, message: str) -> None:
@@ -109,6 +115,10 @@ class YamlValue:
             YamlValue(item, f"{self.path}[{index}]", self.document)
             for index, item in enumerate(self.node.value)
         ]
+
+    def item(self, index: int) -> YamlValue:
+        """Return one value of a list that was read."""
+        return YamlValue(self.node.value[index], f"{self.path}[{index}]", self.document)
 
     def string(self) -> str | None:
         """Read a string that says something; what YAML takes for something else is a problem."""

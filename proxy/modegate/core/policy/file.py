@@ -31,7 +31,7 @@ from modegate.core.policy.model import (
     Waits,
 )
 from modegate.core.policy.modes import read_modes
-from modegate.core.policy.problems import PolicyProblems
+from modegate.core.policy.problems import PolicyProblems, in_order
 from modegate.core.policy.schema import (
     NAME,
     Field,
@@ -53,7 +53,7 @@ MAX_HOPS = 32
 
 
 def parse(text: str | bytes, dialects: Iterable[DialectName]) -> Policy:
-    """Read a policy, whose routes may name these dialects.
+    """Read a policy, whose routes may name these dialects; its `warnings` are what cannot be meant.
 
     Raises:
         PolicyProblems: with all that is wrong.
@@ -61,9 +61,10 @@ def parse(text: str | bytes, dialects: Iterable[DialectName]) -> Policy:
     root = read_document(text)
     root.document.names["dialects"] = list(dialects)
     policy = _policy(root)
-    if root.document.problems:
-        raise PolicyProblems(root.document.problems)
-    return replace(policy, hash=meaning(policy))
+    found = root.document
+    if found.problems:
+        raise PolicyProblems(found.problems, found.warnings)
+    return replace(policy, hash=meaning(policy), warnings=in_order(found.warnings))
 
 
 def meaning(policy: Policy) -> str:

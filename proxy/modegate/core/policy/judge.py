@@ -72,8 +72,8 @@ def _first(mode: Mode, call: ToolCall) -> tuple[Judgement, int | None]:
         doubtful = rule.when is not None and rule.when.doubtful_for(call.arguments)
         if rule.when is None or (not doubtful and rule.when.met_by(call.arguments)):
             through = index if rule.effect is not Effect.DENY else None
-            return _apply(rule, _label(rule, index)), through
-        unmet = unmet or _label(rule, index)
+            return _apply(rule, rule_label(rule, index)), through
+        unmet = unmet or rule_label(rule, index)
         if doubtful and not _releases(rule):
             reason = f"{unmet} depends on the arguments, and they cannot be read"
             return Judgement(Verdict.ANSWER, unmet, reason), None
@@ -95,7 +95,7 @@ def _of_similar_name(mode: Mode, call: ToolCall, at: int) -> Judgement | None:
             continue
         doubtful = rule.when is not None and rule.when.doubtful_for(call.arguments)
         if rule.when is None or doubtful or rule.when.met_by(call.arguments):
-            label = _label(rule, index)
+            label = rule_label(rule, index)
             reason = f"{call.name!r} differs from what {label} covers in its spelling alone"
             found = Judgement(Verdict.ASK, label, reason)
             if doubtful or not asks:
@@ -143,6 +143,7 @@ def _apply(rule: Rule, label: str) -> Judgement:
     return Judgement(verdict, label, f"{why} {label}")
 
 
-def _label(rule: Rule, index: int) -> str:
+def rule_label(rule: Rule, index: int) -> str:
+    """Name a rule by its place and what it says."""
     position = index if rule.at is None else rule.at
     return f'tools[{position}] {rule.effect} "{rule.pattern}"'

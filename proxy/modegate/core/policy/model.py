@@ -14,6 +14,7 @@ from typing import Literal
 
 from modegate.core.ids import DEFAULT_MODE, LOCAL, ModeId, Tenant, ToolName
 from modegate.core.policy.conditions import When
+from modegate.core.policy.problems import Problem
 from modegate.core.policy.upstreams import Route, UpstreamSpec
 
 EXIT_TOOL = ToolName("exit_plan_mode")
@@ -226,6 +227,8 @@ class Policy:
     control: Control = field(default_factory=Control)
     approvals: Waits = WAITS
     """How long a request waits for a person."""
+    warnings: tuple[Problem, ...] = field(default=(), compare=False)
+    """What the file says that can hardly be meant; no part of its meaning."""
 
     def mode_named(self, name: str) -> ModeId | None:
         """Return the mode with this id or alias, `default` included; None if there is none."""

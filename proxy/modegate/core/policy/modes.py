@@ -8,6 +8,7 @@ from typing import Any
 from modegate.core.ids import DEFAULT_MODE, ModeId
 from modegate.core.policy.conditions import Condition, When
 from modegate.core.policy.document import YamlValue
+from modegate.core.policy.mistakes.noted import note_mistakes
 from modegate.core.policy.model import EXIT_TOOL, Effect, Exit, ExitOption, Mode, Rule
 from modegate.core.policy.schema import NAME, Field, Section, choice, list_of, mode_reference
 
@@ -167,6 +168,8 @@ def _mode(value: YamlValue, mode_id: ModeId) -> Mode | None:
         return None
     found = {"name": mode_id, "description": "", "section": "", "exit": None} | _MODE.read(values)
     rules, names_exit = found.pop("tools", ((), False))
+    if "tools" in values:
+        note_mistakes(values["tools"], rules)
     if found["exit"] is None and names_exit:
         found["exit"] = _exit_to(DEFAULT_MODE)
     if EXIT_TOOL in found["section"] and found["exit"] is None and "exit" not in values:

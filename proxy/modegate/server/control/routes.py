@@ -67,7 +67,7 @@ class Control:
     async def _policy(self, _request: Request) -> Response:
         """Show the policy in force and how its last reload went."""
         policies = self._services.policies
-        warnings = self._services.access.warnings()
+        warnings = [*map(str, policies.current.warnings), *self._services.access.warnings()]
         return JSONResponse({**_policy_json(policies), "warnings": warnings})
 
 
