@@ -10,6 +10,7 @@ from modegate.core.dialects.registered import DIALECTS
 from modegate.core.policy import file
 from modegate.core.policy.model import Policy
 from modegate.core.policy.schema import Section
+from modegate.server.packs import shipped_packs
 
 KEYS = {
     section.path: section.keys
@@ -22,4 +23,4 @@ KEYS = {
 
 def parse(text: str | bytes) -> Policy:
     """Read a policy."""
-    return file.parse(text, DIALECTS.names)
+    return file.parse(text, DIALECTS.names, shipped_packs())

@@ -44,9 +44,10 @@ def read(path: Path, *, as_json: bool) -> Policy:
     """Return the policy of a file; if it cannot be used, say why and end with 1."""
     from modegate.core.dialects.registered import DIALECTS
     from modegate.core.policy.file import parse
+    from modegate.server.packs import shipped_packs
 
     try:
-        return parse(path.read_bytes(), DIALECTS.names)
+        return parse(path.read_bytes(), DIALECTS.names, shipped_packs())
     except OSError as error:
         raise click.ClickException(f"{path}: {error.strerror}") from error
     except PolicyProblems as error:

@@ -21,6 +21,7 @@ from modegate.core.policy.file import parse
 from modegate.core.policy.model import Policy
 from modegate.core.policy.problems import PolicyProblems, Problem
 from modegate.core.policy.yaml_nodes import MAX_BYTES
+from modegate.server.packs import shipped_packs
 
 READ_S = 5.0
 """Seconds within which the file is read."""
@@ -54,7 +55,7 @@ class Content:
         """
         if self.error:
             raise PolicyProblems([Problem("", 0, f"the file cannot be read: {self.error}")])
-        return parse(self.data, dialects)
+        return parse(self.data, dialects, shipped_packs())
 
 
 def look(path: Path) -> Content:

@@ -15,11 +15,12 @@ from typing import Any
 
 import yaml
 
+from modegate.core.policy.packs import NO_PACKS, Packs
 from modegate.core.policy.problems import PolicyProblems, Problem
 from modegate.core.policy.yaml_nodes import MAX_NODES, compose, duplicates, joined, line_of
 
 MAX_VISITS = MAX_NODES
-"""Values visited; with aliases and merge keys a few lines can stand for millions, or for endless ones."""
+"""Values visited and rules taken over: a few lines can stand for millions, or for endless ones."""
 MAX_MERGES = 16
 """Merge keys within merge keys; also what ends a mapping that merges itself."""
 
@@ -50,6 +51,8 @@ class Document:
     visited: int = 0
     names: dict[str, list[str]] = field(default_factory=dict)
     """The names that the file has defined so far, by kind: other values refer to them."""
+    packs: Packs = NO_PACKS
+    """What `use` can name."""
 
     def visit(self, node: yaml.Node, path: str) -> None:
         """Count one more value.
@@ -59,7 +62,9 @@ class Document:
         """
         self.visited += 1
         if self.visited > MAX_VISITS:
-            message = f"more than {MAX_VISITS} values, with aliases and merge keys followed"
+            message = (
+                f"more than {MAX_VISITS} values, with aliases, merge keys, use and extends followed"
+            )
             raise PolicyProblems([*self.problems, Problem(path, line_of(node), message)])
 
 
@@ -176,6 +181,9 @@ class YamlValue:
 
     def is_mapping(self) -> bool:
         return isinstance(self.node, yaml.MappingNode)
+
+    def is_sequence(self) -> bool:
+        return isinstance(self.node, yaml.SequenceNode)
 
     def _note(self, node: yaml.Node, message: str) -> None:
         problem = Problem(self.path, line_of(node), message, _shown(node))

@@ -31,6 +31,7 @@ from modegate.core.policy.model import (
     Waits,
 )
 from modegate.core.policy.modes import read_modes
+from modegate.core.policy.packs import Packs
 from modegate.core.policy.problems import PolicyProblems, in_order
 from modegate.core.policy.schema import (
     NAME,
@@ -52,14 +53,17 @@ MAX_HOPS = 32
 """A model that was refused so often will not give in; each hop costs a whole request."""
 
 
-def parse(text: str | bytes, dialects: Iterable[DialectName]) -> Policy:
-    """Read a policy, whose routes may name these dialects; its `warnings` are what cannot be meant.
+def parse(text: str | bytes, dialects: Iterable[DialectName], packs: Packs) -> Policy:
+    """Read a policy, whose routes may name these dialects and whose modes may use these packs.
+
+    Its `warnings` are what can hardly be meant.
 
     Raises:
         PolicyProblems: with all that is wrong.
     """
     root = read_document(text)
     root.document.names["dialects"] = list(dialects)
+    root.document.packs = packs
     policy = _policy(root)
     found = root.document
     if found.problems:

@@ -44,7 +44,7 @@ class Judgement:
 
     verdict: Verdict
     rule: str
-    """As written in docs: `tools[2] allow "read"`, or `no rule`."""
+    """As written in docs: `tools[2] allow "read"`, `use[0] read-only/pi allow "read"`, or `no rule`."""
     reason: str
 
 
@@ -145,5 +145,4 @@ def _apply(rule: Rule, label: str) -> Judgement:
 
 def rule_label(rule: Rule, index: int) -> str:
     """Name a rule by its place and what it says."""
-    position = index if rule.at is None else rule.at
-    return f'tools[{position}] {rule.effect} "{rule.pattern}"'
+    return f'{rule.place(index)} {rule.effect} "{rule.pattern}"'

@@ -42,8 +42,15 @@ class Rule:
     effect: Effect
     pattern: str
     when: When | None = None
-    at: int | None = None
-    """Its index in the file's `tools`, for messages; None: its place among the rules."""
+    at: int | str | None = None
+    """Its index in the file's `tools`, or in words where it was taken over from; None: its place among the
+    rules."""
+
+    def place(self, index: int | None = None) -> str:
+        """Say where it stands, as messages do: `tools[2]`, `use[0] read-only/codex`, `plan.tools[2]`."""
+        if isinstance(self.at, str):
+            return self.at
+        return f"tools[{index if self.at is None else self.at}]"
 
 
 @dataclass(frozen=True, slots=True)

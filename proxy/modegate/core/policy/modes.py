@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,9 +11,11 @@ from modegate.core.policy.conditions import Condition, When
 from modegate.core.policy.document import YamlValue
 from modegate.core.policy.mistakes.noted import note_mistakes
 from modegate.core.policy.model import EXIT_TOOL, Effect, Exit, ExitOption, Mode, Rule
+from modegate.core.policy.reuse import Written, extended, mode_to_extend, used
 from modegate.core.policy.schema import NAME, Field, Section, choice, list_of, mode_reference
 
 MAX_ALIAS = 256
+USE = "use"
 
 
 def read_tools(value: YamlValue) -> tuple[tuple[Rule, ...], bool]:
@@ -20,34 +23,36 @@ def read_tools(value: YamlValue) -> tuple[tuple[Rule, ...], bool]:
     rules: list[Rule] = []
     names_exit = False
     for index, entry in enumerate(value.sequence() or ()):
-        rule = _rule(entry, index)
-        if rule is None:
-            continue
-        if rule.pattern != EXIT_TOOL:
-            rules.append(rule)
-        elif rule.effect is Effect.ALLOW and rule.when is None:
-            names_exit = True
-        else:
-            entry.problem(
-                f"{EXIT_TOOL} can only be named alone, which switches the exit on: "
-                "each call of it asks a person"
-            )
+        for rule in _rules(entry, index):
+            if rule.pattern != EXIT_TOOL:
+                rules.append(rule)
+            elif rule.effect is Effect.ALLOW and rule.when is None:
+                names_exit = True
+            else:
+                entry.problem(
+                    f"{EXIT_TOOL} can only be named alone, which switches the exit on: "
+                    "each call of it asks a person"
+                )
     return tuple(rules), names_exit
 
 
-def _rule(entry: YamlValue, index: int) -> Rule | None:
+def _rules(entry: YamlValue, index: int) -> Sequence[Rule]:
+    """Read one entry: a rule, or those of the packs that it names."""
     if not entry.is_mapping():
         pattern = entry.string()
-        return None if pattern is None else Rule(Effect.ALLOW, pattern, at=index)
+        return () if pattern is None else [Rule(Effect.ALLOW, pattern, at=index)]
     values = _RULE.open(entry) or {}
+    if USE in values:
+        if len(values) > 1:
+            entry.problem(f"{USE} stands alone: write other rules as entries of their own")
+        return used(values[USE], index)
     effects = [effect for effect in Effect if effect in values]
     if len(effects) != 1:
-        *others, last = Effect
-        entry.problem(f"needs exactly one of {', '.join(others)} and {last}")
-        return None
+        entry.problem(f"needs exactly one of {', '.join(Effect)} and {USE}")
+        return ()
     found = _RULE.read(values)
     (effect,) = effects
-    return Rule(effect, found[effect], found.get("when"), index) if effect in found else None
+    return [Rule(effect, found[effect], found.get("when"), index)] if effect in found else ()
 
 
 def _when(value: YamlValue) -> When | None:
@@ -84,6 +89,7 @@ _RULE = Section(
     "modes.*.tools[]",
     *(Field(effect.value, YamlValue.string) for effect in Effect),
     Field("when", _when),
+    Field(USE, YamlValue.string),
 )
 _CONDITION = Section(
     "modes.*.tools[].when.*",
@@ -152,9 +158,10 @@ _MODE = Section(
     "modes.*",
     Field("name", YamlValue.string),
     Field("description", YamlValue.string),
-    Field("section", YamlValue.string, required=True),
+    Field("extends", mode_to_extend),
+    Field("section", YamlValue.string),
     Field("section_in", choice("instructions", "input")),
-    Field("tools", read_tools, required=True),
+    Field("tools", read_tools),
     Field("exit", _exit),
     Field("without_tools", choice("pass", "guide", "refuse")),
     Field("text_calls", choice("pass", "refuse")),
@@ -162,19 +169,28 @@ _MODE = Section(
 )
 
 
-def _mode(value: YamlValue, mode_id: ModeId) -> Mode | None:
-    values = _MODE.open(value)
-    if values is None:
-        return None
-    found = {"name": mode_id, "description": "", "section": "", "exit": None} | _MODE.read(values)
-    rules, names_exit = found.pop("tools", ((), False))
-    if "tools" in values:
-        note_mistakes(values["tools"], rules)
-    if found["exit"] is None and names_exit:
-        found["exit"] = _exit_to(DEFAULT_MODE)
-    if EXIT_TOOL in found["section"] and found["exit"] is None and "exit" not in values:
+def _written(value: YamlValue) -> Written:
+    """Read what a mode says itself."""
+    values = _MODE.open(value) or {}
+    says = _MODE.read(values)
+    for key in ("section", "tools"):
+        if value.is_mapping() and key not in values and "extends" not in values:
+            value.key_problem(f"needs the key {key!r}")
+    says["rules"], names_exit = says.pop("tools", ((), False))
+    return Written(value, values, says | ({"names_exit": True} if names_exit else {}))
+
+
+def _mode(name: str, written: Mapping[str, Written]) -> Mode:
+    """Return a mode with what it takes over."""
+    found = {"name": name, "description": "", "section": ""} | extended(name, written)
+    found.pop("extends", None)
+    if found.pop("names_exit", False):
+        found.setdefault("exit", _exit_to(DEFAULT_MODE))
+    values = written[name].values
+    note_mistakes(values, found["rules"])
+    if EXIT_TOOL in found["section"] and "exit" not in {*found, *values} and "section" in values:
         values["section"].problem(f"names {EXIT_TOOL}, but the mode has no exit")
-    return Mode(id=mode_id, rules=rules, **found)
+    return Mode(id=ModeId(name), **found)
 
 
 def mode_name(value: YamlValue, name: str) -> ModeId | None:
@@ -197,10 +213,10 @@ def read_modes(value: YamlValue) -> dict[ModeId, Mode]:
         value.problem("needs at least one mode")
     others = (name for name in entries or () if name != DEFAULT_MODE)
     value.document.names["modes"] = [DEFAULT_MODE, *others]
-    modes: dict[ModeId, Mode] = {}
-    for name, entry in (entries or {}).items():
-        mode_id = mode_name(entry, name)
-        mode = _mode(entry, mode_id or ModeId(name))
-        if mode_id is not None and mode is not None:
-            modes[mode_id] = mode
-    return modes
+    written = {name: _written(entry) for name, entry in (entries or {}).items()}
+    modes = {name: _mode(name, written) for name in written}
+    return {
+        mode_id: modes[name]
+        for name, one in written.items()
+        if (mode_id := mode_name(one.value, name)) is not None
+    }
