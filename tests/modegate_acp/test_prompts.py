@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from modegate_acp.following.catch_up import Snapshot
+from modegate_acp.following.followed_sessions import FollowedSessions
 from support.acp import (
-    PATIENCE,
     AcpError,
     Client,
     Connect,
@@ -25,6 +26,7 @@ from support.acp import (
 )
 from support.acp_story import GIVES_IN, PLAN, POLICIES, WAITS, WRITES, mode, proxied, step
 from support.running import Running
+from support.waiting import PATIENCE
 
 AT_ONCE = replace(WAITS, nobody=0.05)
 """Where nobody can be asked, a test does not wait for it."""
@@ -265,6 +267,39 @@ async def test_a2_a_prompt_goes_on_to_wait_where_the_session_is_loaded_again(
         await client.choose(first, "reject")
         await client.settled()
         assert not any(one.get("id") == running for one in client.seen)
+        await client.choose(second, "approve")
+        assert (await asking or "").endswith(WRITES)
+        assert await client.answer(running) == {"stopReason": "end_turn"}
+
+
+async def test_a2_a_prompt_does_not_end_before_the_loaded_session_has_asked_again(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever wakes it meanwhile, as the answer to another question does."""
+    show, turns = FollowedSessions.show, 20
+
+    def show_late(self: FollowedSessions, snapshot: Snapshot) -> None:
+        mark = self.send_queue.mark
+        with monkeypatch.context() as patch:
+            patch.setattr(self.send_queue, "mark", lambda _: None)
+            show(self, snapshot)
+
+        async def wake_and_mark() -> None:
+            self.questions._prompts.wake(snapshot.session)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            mark(snapshot.session)
+
+        _ = self._feed.spawn(wake_and_mark())
+
+    async with opened() as (proxy, client), asyncio.TaskGroup() as group:
+        asking = group.create_task(step(proxy))
+        await until_open(proxy)
+        running = await prompt(client)
+        first = await client.question()
+        monkeypatch.setattr(FollowedSessions, "show", show_late)
+        await client.load("s")
+        second = await client.question(after=client.seen.index(first) + 1)
         await client.choose(second, "approve")
         assert (await asking or "").endswith(WRITES)
         assert await client.answer(running) == {"stopReason": "end_turn"}

@@ -24,10 +24,11 @@ from modegate.core.log.approval_events import ApprovalAsked, ApprovalDetached, O
 from modegate.core.log.records import Entry
 from modegate.core.policy.model import Waits
 from support import acp_story
-from support.acp import PATIENCE, Client, Connect, Json, is_question, kinds, socket, updated
+from support.acp import Client, Connect, Json, is_question, kinds, socket, updated
 from support.playbook import request
 from support.running import Running, policies_file, running
 from support.sdk_clients import openai_client
+from support.waiting import PATIENCE
 
 WAITS = Waits(nobody=PATIENCE, streamed=PATIENCE, whole=PATIENCE)
 PLAN = "# Rename foo\n\n1. Look\n2. Write"
@@ -247,6 +248,32 @@ async def test_b162_cancelled_is_an_abstention_while_others_are_attached(
             await one.settled()
             assert "approval/answered" not in await kinds_of(proxy, name)
             await two.reply(second, {"outcome": "cancelled"})
+            assert "I revise." in await waiting.step
+    assert await mode(proxy, name) == "plan"
+
+
+@pytest.mark.parametrize("slow", [0, 1], ids=["the first is slow", "the second is slow"])
+async def test_b162_who_dismiss_it_at_once_do_not_leave_it_to_each_other(
+    proxy: Running, connect: Connect, name: str, monkeypatch: pytest.MonkeyPatch, slow: int
+) -> None:
+    """Each hears of the other before either is in the log: together they have said no."""
+    assert proxy.composed
+    approvals, written = proxy.composed.services.approvals, asyncio.Event()
+    append = approvals.left
+
+    async with connect(proxy) as one, connect(proxy) as two:
+        late = f"acp:{(one, two)[slow].connection}"
+
+        async def left(key: SessionKey, question: str, client: str, **more: Any) -> None:
+            if client == late:
+                await written.wait()
+            await append(key, question, client, **more)
+            written.set()
+
+        monkeypatch.setattr(approvals, "left", left)
+        async with asked(proxy, name, one, two) as waiting:
+            for client, question in zip((one, two), waiting.questions, strict=True):
+                await client.reply(question, {"outcome": "cancelled"})
             assert "I revise." in await waiting.step
     assert await mode(proxy, name) == "plan"
 

@@ -44,9 +44,14 @@ class FollowedSessions:
         self._viewer = viewer
         self._attached: set[SessionId] = set()
         self._newest: dict[SessionId, Snapshot] = {}
+        self._anew: set[SessionId] = set()
+        """Sessions whose questions were taken back, until those that are open are asked again."""
 
     def __contains__(self, session: SessionId) -> bool:
         return session in self.last_shown
+
+    def shows_anew(self, session: SessionId) -> bool:
+        return session in self._anew
 
     def send(self, session: SessionId | None, message: Message) -> None:
         self.send_queue.put(session, Outgoing(message))
@@ -68,6 +73,7 @@ class FollowedSessions:
         """Note that an answer shows this state; what it does not show, such as questions, comes after it."""
         session = snapshot.session
         self.questions.withdraw(session)
+        self._anew.add(session)
         self._feed.follow_parents(self._viewer.key(session), snapshot.held)
         self.last_shown[session] = begin(self._perspective(snapshot))
         self.offer(snapshot)
@@ -79,6 +85,7 @@ class FollowedSessions:
         self.questions.leave_all(session)
         self.questions.gone(self.last_shown.pop(session, NOTHING))
         self._newest.pop(session, None)
+        self._anew.discard(session)
         self.send_queue.release(session)
 
     def end_all(self) -> None:
@@ -89,6 +96,7 @@ class FollowedSessions:
         self._attached.clear()
         self.last_shown.clear()
         self._newest.clear()
+        self._anew.clear()
 
     def offer(self, snapshot: Snapshot) -> None:
         known = self._newest.get(snapshot.session)
@@ -111,6 +119,7 @@ class FollowedSessions:
         """Tell everything anew: what was sent may be lost, since the session's stream is another one now."""
         if session in self:
             self.questions.withdraw(session)
+            self._anew.add(session)
             self.last_shown[session] = NOTHING
             _ = self._feed.spawn(self.reread(session))
 
@@ -148,4 +157,5 @@ class FollowedSessions:
         self.last_shown[session] = now
         for one in out:
             self.send_queue.put(session, one)
+        self._anew.discard(session)
         self.questions.update(session, before, now)

@@ -55,6 +55,9 @@ class Display(Follower, Protocol):
 
     last_shown: dict[SessionId, LastShown]
 
+    def shows_anew(self, session: SessionId) -> bool:
+        """Return whether what was asked was taken back, and will be asked again if it is still open."""
+
     def send(self, session: SessionId | None, message: Message) -> None:
         """Let a message wait for its turn."""
 
@@ -140,7 +143,7 @@ class Questions:
                 self.leave_all(session)
 
     def _waits(self, session: SessionId) -> bool:
-        return any(
+        return self._display.shows_anew(session) or any(
             asked.rpc is not None or name in self._deciding
             for name, asked in self._shown(session).asked.items()
         )
@@ -237,27 +240,33 @@ class Questions:
         """Leave a question to others. If there are none and its person has dismissed it, it is a no."""
         level = self._viewer.level
         may = dismissed and level is not None and level.covers(Level.TIGHTEN)
-        # The log knows who shows it on any process; here it is known too who is about to.
-        reject = may and not any(
+        report = self._reports.pop(name, None)
+        # A client may answer before its transport has said that the question is on its way.
+        if report is not None or (may and self._is_last(session, name)):
+            with suppress(RuntimeError):  # the process ends, and its steps with it
+                self._spawn(self._left(session, name, report, may_reject=may))
+
+    def _is_last(self, session: SessionId, name: str) -> bool:
+        """Return whether nobody else here can answer, or is about to be asked, which no log knows."""
+        return not any(
             one.may_answer(session, name)
             for one in self._feed.followers(self._viewer.key(session))
             if one is not self._display
         )
-        report = self._reports.pop(name, None)
-        # A client may answer before its transport has said that the question is on its way.
-        if report is not None or reject:
-            with suppress(RuntimeError):  # the process ends, and its steps with it
-                self._spawn(self._left(session, name, report, reject=reject))
 
     async def _left(
-        self, session: SessionId, name: str, report: asyncio.Task[None] | None, *, reject: bool
+        self, session: SessionId, name: str, report: asyncio.Task[None] | None, *, may_reject: bool
     ) -> None:
         if report is not None:
             await asyncio.wait([report])
-        by = self._viewer.by("request_permission") if reject else "gate"
         key, approvals = self._viewer.key(session), self._services.approvals
+        by = self._viewer.by("request_permission")
+
+        def reject() -> bool:
+            return may_reject and self._is_last(session, name)
+
         try:
-            if reject:
+            if reject():
                 asked_at = (await approvals.look(key, name)).asked_at
                 so_far = (self._services.clock.now_ms() - asked_at) / 1000
                 await asyncio.sleep(min(max(0.0, SHOWN_S - so_far), SHOWN_S))

@@ -6,7 +6,7 @@ answer in the log wins. The core decides.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -14,6 +14,7 @@ from modegate.core.errors import NotOpen, SessionUnreadable
 from modegate.core.ids import ModeId, SessionKey, Tenant
 from modegate.core.log import approvals as core
 from modegate.core.log import open_questions
+from modegate.core.log.approval_events import ClientLeft
 from modegate.core.log.approvals import Approval
 from modegate.core.log.events import Event
 from modegate.core.log.fold import State
@@ -149,17 +150,22 @@ class Questions:
         client: str,
         *,
         by: str = "gate",
-        reject: bool = False,
+        reject: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Note that a client shows the question no longer; `reject` if its person (`by`) dismissed it.
+        """Note that a client shows the question no longer; `reject` tells if its person (`by`) dismissed it.
 
-        Nothing happens if the question is over, or nobody waits for its answer.
+        It is asked for each state that the events may follow: of two who dismiss a question at once, each
+        would else leave it to the other. Nothing happens if the question is over, or nobody waits for its
+        answer.
         """
 
         def decide(state: State) -> Sequence[Event]:
-            return open_questions.left(state.approvals, approval_id, client, reject=reject)
+            return open_questions.left(state.approvals, approval_id, client, reject=reject())
 
-        await self._folds.decide(key, by, decide)
+        def author(event: Event) -> str:
+            return "gate" if isinstance(event, ClientLeft) and event.why == "gone" else by
+
+        await self._folds.decide(key, author, decide)
 
     async def all_left(self, tenant: Tenant, client: str) -> None:
         """Note that a client shows none of a tenant's questions any longer."""
