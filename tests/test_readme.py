@@ -17,6 +17,7 @@ import yaml
 
 import modegate
 from modegate.core.step.texts import REFUSED
+from support.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -103,7 +104,7 @@ def test_the_agents_named_are_those_that_were_tried() -> None:
 
 
 def _wait(url: str) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         try:
             if httpx.get(url, trust_env=False).status_code == 200:

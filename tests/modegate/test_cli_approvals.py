@@ -34,8 +34,8 @@ from modegate.cli.formatting import (
 )
 from support.playbook import request
 from support.running import TOKEN, Running, policies_file, process
+from support.waiting import PATIENCE
 
-PATIENCE = 20.0
 POLICIES = """
 modes:
   plan:

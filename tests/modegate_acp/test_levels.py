@@ -20,8 +20,9 @@ from modegate.core.ids import (
 )
 from modegate.core.log.approval_events import ApprovalAsked, Option
 from modegate.core.log.records import Entry
-from support.acp import PATIENCE, AcpError, Client, Connect, kinds, socket
+from support.acp import AcpError, Client, Connect, kinds, socket
 from support.running import Running, policies_file, running
+from support.waiting import PATIENCE
 
 MODES = """
 modes:

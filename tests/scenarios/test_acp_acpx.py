@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from support.acp_clients import NODE, PATIENCE
+from support.acp_clients import NODE
 from support.acp_story import (
     GIVES_IN,
     PLAN,
@@ -28,6 +28,7 @@ from support.acp_story import (
     until,
 )
 from support.running import TOKEN, Running, policies_file
+from support.waiting import PATIENCE
 
 pytestmark = pytest.mark.timeout(240)
 """Many processes start here, which takes long where a machine has other work; nothing waits for the time."""

@@ -12,9 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from support.acp_clients import FOLDER, NODE, PATIENCE
+from support.acp_clients import FOLDER, NODE
 from support.acp_story import GIVES_IN, mode, proxied, step, until
 from support.running import TOKEN, running
+from support.waiting import PATIENCE
+
+pytestmark = pytest.mark.timeout(240)
+"""Processes start here, which takes long where a machine has other work; nothing waits for the time."""
 
 DOCS = Path(__file__).parents[2] / "docs" / "acp.md"
 COMMANDS = {

@@ -11,22 +11,13 @@ from typing import Any
 import pytest
 
 from modegate.core.policy.model import Waits
-from support.acp import (
-    PATIENCE,
-    AcpError,
-    Client,
-    Connect,
-    Json,
-    eventually,
-    socket,
-    streams,
-    updated,
-)
+from support.acp import AcpError, Client, Connect, Json, eventually, socket, streams, updated
 from support.playbook import call, request, stream
 from support.raw_upstream import RawUpstream, chunked
 from support.redis_server import redis_server
 from support.running import Running, client, policies_file, process, running
 from support.sdk_clients import openai_client
+from support.waiting import PATIENCE
 
 WAITS = Waits(nobody=PATIENCE, streamed=PATIENCE, whole=PATIENCE)
 POLICIES = """

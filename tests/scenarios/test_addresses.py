@@ -15,6 +15,7 @@ import pytest
 
 from support.redis_server import free_port
 from support.running import TOKEN, Process, process
+from support.waiting import PATIENCE
 
 AUTH = {"authorization": f"Bearer {TOKEN}"}
 SCRIPT = "answers:\n  - text: hello\n"
@@ -29,11 +30,11 @@ def script(tmp_path: Path) -> str:
 
 
 def get(url: str, **headers: str) -> httpx.Response:
-    return httpx.get(url, headers=headers, trust_env=False, timeout=20)
+    return httpx.get(url, headers=headers, trust_env=False, timeout=PATIENCE)
 
 
 def ask(base: str) -> Any:
-    answer = httpx.post(f"{base}/chat/completions", json=ASKED, trust_env=False, timeout=20)
+    answer = httpx.post(f"{base}/chat/completions", json=ASKED, trust_env=False, timeout=PATIENCE)
     assert answer.status_code == 200, answer.text
     return answer.json()["choices"][0]["message"]["content"]
 

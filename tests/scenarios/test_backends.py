@@ -21,8 +21,8 @@ from support.backends.server import BackEnds, Seen
 from support.backends.told import offered, told
 from support.raw_upstream import RawUpstream
 from support.running import TOKEN, Running, client, policies_file, running
+from support.waiting import PATIENCE
 
-PATIENCE = 20.0
 WAITS = Waits(nobody=PATIENCE, streamed=PATIENCE, whole=PATIENCE)
 POLICIES = """
 modes:

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from support.playbook import call, request, said, stream, text
-from support.raw_upstream import PATIENCE, RawUpstream, Received, chunked
+from support.raw_upstream import RawUpstream, Received, chunked
 from support.running import Process, Running, client, policies_file, process
+from support.waiting import PATIENCE
 
 POLICIES = """
 modes:

@@ -20,11 +20,12 @@ from modegate.core.endpoints import Endpoint
 from modegate.scripted.model import ScriptedCall, Turn
 from modegate.server.proxy.sending import Sending
 from modegate.server.proxy.step import Step
-from support.raw_upstream import PATIENCE, Piece, RawUpstream, chunked, head, whole
+from support.raw_upstream import Piece, RawUpstream, chunked, head, whole
 from support.redis_server import redis_server
 from support.running import POLICIES, Running, client, policies_file, running
 from support.speech import Heard, Speech
 from support.speeches import SPEECHES
+from support.waiting import PATIENCE
 
 SECRET = "S3CRET"
 WRITE = ScriptedCall("write", json.dumps({"path": SECRET}))

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from support.raw_upstream import PATIENCE
 from support.running import POLICIES, Process, policies_file, process
+from support.waiting import PATIENCE
 
 
 class Lines:

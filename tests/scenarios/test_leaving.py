@@ -20,8 +20,8 @@ from modegate.core.step.texts import PLAN_WAITS
 from support.playbook import request
 from support.running import Running, client, policies_file, running
 from support.sdk_clients import openai_client
+from support.waiting import PATIENCE
 
-PATIENCE = 20.0
 Ask = Callable[[AsyncOpenAI], Coroutine[Any, Any, ChatCompletionMessage]]
 WAITS = Waits(nobody=PATIENCE, streamed=PATIENCE, whole=PATIENCE)
 POLICIES = """

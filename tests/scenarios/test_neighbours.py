@@ -19,8 +19,8 @@ from modegate.server.proxy.executor import LARGE
 from support.playbook import chunk, request, stream, text
 from support.raw_upstream import RawUpstream, Received, chunked, whole
 from support.running import exchange, post, running
+from support.waiting import PATIENCE
 
-PATIENCE = 20.0
 PATH = "/s/s/v1/chat/completions"
 LONG = "x" * (LARGE + 1000)
 SHORT = json.dumps({"model": "m", "messages": []}).encode()

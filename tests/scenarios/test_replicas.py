@@ -21,12 +21,13 @@ import pytest
 from modegate.core.errors import DialectName
 from modegate.scripted.model import ScriptedCall, Turn
 from support.nginx import Front, nginx
-from support.raw_upstream import PATIENCE, RawUpstream, Received, chunked, whole
+from support.raw_upstream import RawUpstream, Received, chunked, whole
 from support.redis_server import redis_server
 from support.replicas import PolicyFolder, Replica, control
 from support.running import client
 from support.speech import Heard, Json, Speech
 from support.speeches import APIS, SPEECHES
+from support.waiting import PATIENCE
 
 TOOLS = ("read", "grep", "write", "bash")
 POLICIES = {

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from support.raw_upstream import PATIENCE, Piece, RawUpstream, chunked, whole
+from support.raw_upstream import Piece, RawUpstream, chunked, whole
 from support.running import POLICIES, Running, client, exchange, policies_file, post, running
+from support.waiting import PATIENCE
 
 ROUTES = """
 upstreams:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from support.raw_upstream import PATIENCE
 from support.running import TOKEN, policies_file
+from support.waiting import PATIENCE
 
 
 def lines_of(folder: Path, *options: str) -> tuple[list[Any], int]:

@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from support.raw_upstream import PATIENCE, RawUpstream, whole
+from support.raw_upstream import RawUpstream, whole
 from support.running import TOKEN, client, policies_file
+from support.waiting import PATIENCE
 
 SERVE = [sys.executable, "-m", "modegate", "serve"]
 # What systemd does between fork and exec: the descriptors from 3 on, and who they are for.

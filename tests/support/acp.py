@@ -12,9 +12,7 @@ import httpx
 import websockets
 
 from support.running import TOKEN, Running
-
-PATIENCE = 20.0
-"""Seconds; only ever reached by a test that fails."""
+from support.waiting import PATIENCE
 
 Json = dict[str, Any]
 

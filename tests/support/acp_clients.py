@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from support.running import TOKEN, Running
+from support.waiting import PATIENCE
 
 FOLDER = Path(__file__).parents[1] / "acp-clients"
 NODE = FOLDER / "node_modules" / ".bin" / "node"
-PATIENCE = 30.0
-"""Seconds; only ever reached by a test that fails."""
 
 INITIALIZE = {
     "protocolVersion": 1,

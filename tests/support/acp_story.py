@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from modegate.core.policy.model import Waits
-from support.acp_clients import PATIENCE
 from support.playbook import request
 from support.running import Running, policies_file, running
 from support.sdk_clients import openai_client
+from support.waiting import PATIENCE
 
 WRITES, GIVES_IN = "Now I write.", "Then not."
 """How a step ends whose plan was approved, and one whose plan was rejected."""
 
-WAIT_S = 3 * PATIENCE
+WAIT_S = 2 * PATIENCE
 """Longer than any client takes to start; nothing waits for it to pass."""
 
 WAITS = Waits(nobody=WAIT_S, streamed=WAIT_S, whole=WAIT_S)

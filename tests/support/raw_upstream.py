@@ -26,8 +26,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-PATIENCE = 20.0
-"""Seconds; only ever reached by a test that fails."""
+from support.waiting import PATIENCE
 
 
 class Act(enum.Enum):

@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-START_S = 10.0
+from support.waiting import PATIENCE
+
 PASSWORD = "of-the-tests"
 ACL = Path(__file__).parents[2] / "deploy" / "redis" / "users.acl"
 
@@ -56,7 +57,7 @@ class RedisServer:
     def start(self) -> None:
         """Start the process and wait until it answers."""
         self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
-        deadline = time.monotonic() + START_S
+        deadline = time.monotonic() + PATIENCE
         while not self._answers():
             assert self._process.poll() is None, "redis-server ended while it started"
             assert time.monotonic() < deadline, "redis-server does not answer"

@@ -22,6 +22,7 @@ from modegate.server.process.serving import Server, bind, serve_with
 from modegate.server.proxy.sending import KEEPALIVE_S
 from modegate.server.settings import Settings
 from modegate_acp.endpoint import build
+from support.waiting import PATIENCE
 
 TOKEN = "test-token-0123456789"
 POLICIES = """
@@ -76,7 +77,7 @@ class Running:
 
 def client() -> httpx.AsyncClient:
     """Return a client that leaves the environment's proxies alone."""
-    return httpx.AsyncClient(trust_env=False, verify=False, timeout=20)
+    return httpx.AsyncClient(trust_env=False, verify=False, timeout=PATIENCE)
 
 
 def policies_file(folder: Path, text: str = POLICIES) -> Path:

@@ -20,6 +20,7 @@ from modegate.core.policy.model import Policy
 from modegate.core.policy.problems import PolicyProblems
 from modegate.server.policies import Policies, read_policy
 from modegate.server.policy_reader import Content, Reader
+from support.waiting import PATIENCE
 
 PLAN = ModeId("plan")
 HALF = "modes:\n  plan:\n    tools: [read, "
@@ -292,7 +293,7 @@ async def test_the_watch_polls_until_it_is_cancelled(policies: Policies, file: P
     changed = asyncio.Event()
     policies.on_change.append(lambda _policy: changed.set())
     in_place(file, text("grep"))
-    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
         watch = group.create_task(policies.watch())
         await changed.wait()
         watch.cancel()
@@ -311,7 +312,7 @@ async def test_s3_a_file_is_read_when_it_is_asked_for(
     policies.on_change.append(lambda _policy: changed.set())
     policies.on_failure.append(lambda _problems: changed.set())
     with caplog.at_level(logging.INFO):
-        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
             watch = group.create_task(policies.watch())
             for content, found in (
                 (text("grep"), "is in force"),

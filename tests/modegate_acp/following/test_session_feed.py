@@ -18,6 +18,7 @@ from modegate.server.extension import Services
 from modegate.server.log.protocol import Change, Changes
 from modegate_acp.following.catch_up import Snapshot
 from modegate_acp.following.session_feed import SessionFeed
+from support.waiting import PATIENCE
 
 A, B = SessionKey(LOCAL, SessionId("a")), SessionKey(LOCAL, SessionId("b"))
 
@@ -97,7 +98,7 @@ class Outside:
     async def running(self) -> AsyncIterator[SessionFeed]:
         self.policies = self.clock = self
         feed = SessionFeed(cast(Services, self), lambda: None)
-        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
             running = group.create_task(feed.run())
             await asyncio.sleep(0)
             yield feed

@@ -14,6 +14,7 @@ from modegate_acp.messages.clients import Peer
 from modegate_acp.messages.jsonrpc import RpcError
 from support.acp import Json, address, bearer, eventually, kinds, streams, updated
 from support.running import Running, client
+from support.waiting import PATIENCE
 
 INITIALIZE = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}}
 LIST = {"jsonrpc": "2.0", "id": 2, "method": "session/list", "params": {}}
@@ -257,7 +258,7 @@ async def test_a_new_stream_takes_over_and_is_told_everything_anew(proxy: Runnin
         lost = acp.opened[session]
         after = len(acp.seen)
         await acp.open(session)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await asyncio.wait([lost])
         await acp.update("current_mode_update", after=after, currentModeId="default")
         await proxy.set_mode("plan", session)

@@ -21,6 +21,7 @@ from modegate_acp.endpoint import agents_base
 from modegate_acp.following import send_queue
 from support.acp import AcpError, Client, Socket, eventually, socket, streams
 from support.running import TOKEN, Running, exchange, running
+from support.waiting import PATIENCE
 
 KEY = base64.b64encode(b"0" * 16).decode()
 
@@ -284,7 +285,7 @@ async def test_a_socket_that_is_not_read_is_closed(
     assert proxy.composed.acp
     asgi = Asgi(takes=2)
     asgi.tell(id=1, method="initialize", params={"protocolVersion": 1})
-    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
         app = proxy.composed.acp.app
         _ = group.create_task(call(app, asgi))
         asgi.tell(id=2, method="session/list")

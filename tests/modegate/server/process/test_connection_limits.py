@@ -23,8 +23,7 @@ from modegate.server.process.connection_limits import (
     room_for_agents,
 )
 from support.served import echo, served
-
-PATIENCE = 20.0
+from support.waiting import PATIENCE
 
 
 @dataclass(eq=False)

@@ -55,6 +55,7 @@ from modegate.server.proxy.watchers import Watchers
 from support.approver import OPTIONS, PLAN, plan
 from support.redis_server import RedisServer, redis_server
 from support.stores import Store, entry, key_of, mode_set, replica
+from support.waiting import PATIENCE
 
 S = key_of("s")
 NOT_DRAINING = asyncio.Event
@@ -841,7 +842,6 @@ async def test_redis_is_killed_between_question_and_answer(tmp_path: Path) -> No
         await store.close()
 
 
-PATIENCE = 20.0
 NEVER = 3_600.0
 
 

@@ -9,8 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from modegate.server.proxy.executor import HUGE, LARGE, Executor
-
-PATIENCE = 20.0
+from support.waiting import PATIENCE
 
 
 @pytest.fixture

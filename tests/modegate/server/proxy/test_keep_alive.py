@@ -8,8 +8,7 @@ from starlette.types import Message
 
 from modegate.server.clock import SystemClock
 from modegate.server.proxy.sending import KeepAlive
-
-PATIENCE = 20.0
+from support.waiting import PATIENCE
 
 
 class Client:

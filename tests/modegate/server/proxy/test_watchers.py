@@ -14,6 +14,7 @@ from modegate.server.policies import Policies
 from modegate.server.proxy.sessions import Sessions
 from modegate.server.proxy.watchers import Watchers
 from support.stores import key_of, mode_set
+from support.waiting import PATIENCE
 
 S = key_of("s")
 
@@ -43,7 +44,7 @@ async def test_a_watcher_that_comes_late_is_told_what_it_may_have_missed(tmp_pat
     """It follows the feed only while a step is under way, and its first look tells everybody."""
     log = EmbeddedLog(tmp_path / "log.db", SystemClock())
     watchers = Watchers(log)
-    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
         task = group.create_task(watchers.run())
         with watchers.wake(S) as woken:
             await woken.wait()

@@ -9,8 +9,9 @@ import pytest
 
 from modegate.core.errors import UpstreamFailed
 from modegate.server.upstream.protocol import Upstream, UpstreamRequest
-from support.raw_upstream import PATIENCE, Act, Piece, RawUpstream, chunked, whole
+from support.raw_upstream import Act, Piece, RawUpstream, chunked, whole
 from support.upstreams import Dial, get, pieces, post, read
+from support.waiting import PATIENCE
 
 # Ending
 

@@ -31,8 +31,9 @@ from support import native
 from support.collected import GOT, events
 from support.dialect_facts import api
 from support.policies import parse
-from support.raw_upstream import PATIENCE, Act, RawUpstream
+from support.raw_upstream import Act, RawUpstream
 from support.running import POLICIES, client, policies_file, running
+from support.waiting import PATIENCE
 
 # Of pydantic, about a type of litellm's own; nothing here mutates such an item.
 pytestmark = [

@@ -21,7 +21,8 @@ from modegate.server.upstream.pool import MAX_LEARNED, Upstreams
 from modegate.server.upstream.protocol import Upstream, UpstreamRequest
 from support.dialect_facts import api
 from support.policies import parse
-from support.raw_upstream import PATIENCE, Act, RawUpstream, chunked, whole
+from support.raw_upstream import Act, RawUpstream, chunked, whole
+from support.waiting import PATIENCE
 
 GET = UpstreamRequest("GET", b"/v1/models", [(b"authorization", b"Bearer client")], b"")
 
