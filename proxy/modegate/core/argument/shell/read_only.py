@@ -1,0 +1,99 @@
+"""Whether a command only reads: the entry for conditions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from modegate.core.argument.shell.programs import Programs, why_not
+from modegate.core.argument.shell.reading import SimpleCommand, is_assignment, simple_commands
+from modegate.core.argument.shell.tokens import MOST_CHARACTERS
+from modegate.core.argument.shell.words import Word, literal
+from modegate.core.argument.shell.wrappers import unwrapped
+from modegate.core.argument.understanding import NotUnderstood
+
+_SHELL = re.compile(r"(?:/usr/bin/|/bin/)?(?:bash|sh|zsh|dash)\Z")
+_ASSIGNABLE = {
+    "LC_ALL": re.compile(r"[A-Za-z][A-Za-z0-9_.@-]{0,31}\Z"),
+    "LANG": re.compile(r"[A-Za-z][A-Za-z0-9_.@-]{0,31}\Z"),
+    "TERM": re.compile(r"[A-Za-z][A-Za-z0-9_.+-]{0,31}\Z"),
+    "NO_COLOR": re.compile(r"[A-Za-z0-9]{1,8}\Z"),
+    "COLUMNS": re.compile(r"[0-9]{1,5}\Z"),
+}
+
+
+def why_not_read_only(command: object, programs: Programs) -> str:
+    """Return why a command may do more than read, as a phrase for the model; "" if it only reads.
+
+    `command` is what a shell is given, or a list of words that is run without one. A list that hands one
+    script to a shell (`["bash", "-lc", "…"]`) is that script.
+    """
+    try:
+        return _why_not(command, programs)
+    except NotUnderstood as error:
+        return str(error)
+
+
+def _why_not(command: object, programs: Programs) -> str:
+    match command:
+        case str():
+            return _why_not_script(command, programs)
+        case [str(shell), "-c" | "-lc", str(script)] if _SHELL.match(shell):
+            return _why_not_script(script, programs)
+        case list() if command:
+            return _why_not_words(command, programs)
+        case _:
+            return "a command is a text, or a list of words"
+
+
+def _why_not_script(script: str, programs: Programs) -> str:
+    for command in simple_commands(script):
+        words = _without_assignments(command)
+        for read in (words, [*words, *command.comment]) if command.comment else (words,):
+            if why := _why_not_one(read, programs):
+                return why
+    return ""
+
+
+def _why_not_words(words: Sequence[object], programs: Programs) -> str:
+    texts = [word for word in words if isinstance(word, str)]
+    if len(texts) != len(words):
+        return "a command's words are texts"
+    if sum(map(len, texts)) + len(texts) > MOST_CHARACTERS:
+        return f"a command of more than {MOST_CHARACTERS} characters is not read"
+    return _why_not_one([*map(literal, texts)], programs)
+
+
+def _without_assignments(command: SimpleCommand) -> list[Word]:
+    """Return the words from the name on.
+
+    Raises:
+        NotUnderstood: a variable in front is none of those that change nothing but the output.
+    """
+    for at, word in enumerate(command.words):
+        if not is_assignment(word):
+            return command.words[at:]
+        name, _, value = word.text.partition("=")
+        if (
+            name not in _ASSIGNABLE
+            or word.quoted
+            or word.glob
+            or not _ASSIGNABLE[name].match(value)
+        ):
+            raise NotUnderstood(f"`{name[:64]}=` in front of a command is not read")
+    return []
+
+
+def _why_not_one(words: Sequence[Word], programs: Programs) -> str:
+    run = unwrapped(words)
+    if run[0].text == "cd":
+        return _why_not_cd(run[1:])
+    return why_not(run, programs)
+
+
+def _why_not_cd(operands: Sequence[Word]) -> str:
+    if len(operands) <= 1 and not any(
+        word.glob_at_head or word.text[:1] in ("-", "+") for word in operands
+    ):
+        return ""
+    return "`cd` is read with one folder"

@@ -1,0 +1,188 @@
+"""From the text of a command to its simple commands, all understood or none.
+
+It is read twice: by the strict pass of `tokens`, and by a kept parser (`tree`). Both must see the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from modegate.core.argument.shell.tokens import MOST_CHARACTERS, Kind, Token, tokens
+from modegate.core.argument.shell.tree import check_tree
+from modegate.core.argument.shell.words import Word
+from modegate.core.argument.understanding import NotUnderstood
+
+MOST_COMMANDS = 256
+DEEPEST = 16
+
+
+_KEYWORD = re.compile(
+    r"(?:if|then|elif|else|fi|for|foreach|while|until|do|done|case|esac|in|select|function|repeat|end|coproc"
+    r"|always|noglob|nocorrect|builtin|exec|eval|source|declare|typeset|local|export|readonly|integer|float)\Z"
+)
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+_COMMENT = re.compile(r"#[A-Za-z0-9 _.,:+@%/#-]*\Z")
+
+
+@dataclass(slots=True)
+class SimpleCommand:
+    """Words that a shell runs as one command, assignments in front included."""
+
+    words: list[Word] = field(default_factory=list)
+    start: int = -1
+    """Where its name stands in the source."""
+    named: bool = False
+    comment: list[Word] = field(default_factory=list)
+    """The words of a comment behind it: a zsh that a person types into takes them for more words."""
+
+
+def simple_commands(source: str) -> list[SimpleCommand]:
+    """Return every simple command that a shell could run for `source`, in the order of the text.
+
+    Raises:
+        NotUnderstood: a part of it is not understood completely.
+    """
+    if len(source) > MOST_CHARACTERS:
+        raise NotUnderstood(f"a command of more than {MOST_CHARACTERS} characters is not read")
+    found = tokens(source)
+    commands = _Grouping(source).group(found)
+    check_tree(source, found, [command.start for command in commands])
+    return commands
+
+
+def is_assignment(word: Word) -> bool:
+    """Return whether the word sets a variable where it stands in front of a command."""
+    return _ASSIGNMENT.match(word.text) is not None
+
+
+class _Place(Enum):
+    """What has just been read, so what may follow."""
+
+    START = "nothing that must be followed by a command"
+    OPEN = "a sign that a command must follow"
+    PIPED = "`|`"
+    NOT = "`!`"
+    COMMAND = "a part of a command"
+    FULL = "a part of a command that no word may follow"
+    CLOSED = "a whole group"
+
+
+_OPEN = frozenset({_Place.OPEN, _Place.PIPED, _Place.NOT})
+
+
+class _Grouping:
+    """Goes over the tokens once, and holds what of them is still open."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._commands: list[SimpleCommand] = []
+        self._open: list[str] = []
+        self._place = _Place.START
+
+    def group(self, found: Sequence[Token]) -> list[SimpleCommand]:
+        for token in found:
+            self._take(token)
+        if self._open or self._place in _OPEN:
+            raise NotUnderstood("the command is not finished")
+        if not all(command.named for command in self._commands):
+            raise NotUnderstood("a variable can be set only in front of a command")
+        if not self._commands:
+            raise NotUnderstood("there is no command in it")
+        return self._commands
+
+    def _take(self, token: Token) -> None:
+        match token.kind:
+            case Kind.WORD:
+                self._word(token)
+            case Kind.REDIRECT:
+                self._redirect(token)
+            case Kind.COMMENT:
+                self._comment(token)
+            case Kind.OPEN:
+                self._open_group(token)
+            case Kind.CLOSE:
+                self._close_group(token)
+            case Kind.END:
+                self._end(token)
+            case Kind.JOIN | Kind.PIPE:
+                self._after_command(token)
+                self._place = _Place.OPEN if token.kind is Kind.JOIN else _Place.PIPED
+
+    def _word(self, token: Token) -> None:
+        match self._place:
+            case _Place.START | _Place.OPEN if token.is_bare("!"):
+                self._place = _Place.NOT
+            case _Place.START | _Place.OPEN | _Place.PIPED | _Place.NOT:
+                self._begin(token)
+            case _Place.COMMAND:
+                self._more(token)
+            case _:
+                raise NotUnderstood(
+                    f"`{self._written(token)}` stands where no word can stand; put it in front"
+                )
+
+    def _begin(self, token: Token) -> None:
+        if len(self._commands) >= MOST_COMMANDS:
+            raise NotUnderstood(f"more than {MOST_COMMANDS} commands in one are not read")
+        if _KEYWORD.match(token.word.text):
+            raise NotUnderstood(f"`{token.word.text}` is not read; use plain commands")
+        self._commands.append(SimpleCommand())
+        self._place = _Place.COMMAND
+        self._more(token)
+
+    def _more(self, token: Token) -> None:
+        command = self._commands[-1]
+        if not command.named:
+            command.start = token.start
+            command.named = not is_assignment(token.word)
+        command.words.append(token.word)
+
+    def _redirect(self, token: Token) -> None:
+        if self._place not in (_Place.COMMAND, _Place.FULL, _Place.CLOSED):
+            raise NotUnderstood(f"`{self._written(token)}` must stand behind a command")
+        if self._place is _Place.COMMAND and self._source[token.start] == "&":
+            self._place = _Place.FULL  # dash takes `&` for the end of the command
+
+    def _comment(self, token: Token) -> None:
+        """A zsh that a person types into takes a comment for words, so it must do no harm as those either."""
+        text = self._source[token.start : token.end]
+        if not _COMMENT.match(text) or self._place in (_Place.FULL, _Place.CLOSED):
+            raise NotUnderstood("this comment is not read; leave it out")
+        if self._place is _Place.COMMAND:
+            self._commands[-1].comment = [Word(word) for word in text.split(" ") if word]
+
+    def _open_group(self, token: Token) -> None:
+        if self._place is not _Place.START and self._place not in _OPEN:
+            raise NotUnderstood(f"`{self._written(token)}` inside a command is read only in quotes")
+        if len(self._open) >= DEEPEST:
+            raise NotUnderstood(f"groups in more than {DEEPEST} groups are not read")
+        self._open.append(self._source[token.start])
+        self._place = _Place.OPEN
+
+    def _close_group(self, token: Token) -> None:
+        sign = self._written(token)
+        opened = self._open.pop() if self._open else ""
+        if opened + sign not in ("()", "{}") or self._place in _OPEN:
+            raise NotUnderstood(f"`{sign}` closes nothing")
+        if sign == "}" and self._place is not _Place.START:
+            raise NotUnderstood("`}` needs a `;` in front")
+        self._place = _Place.CLOSED
+
+    def _end(self, token: Token) -> None:
+        if self._source[token.start] == ";":
+            self._after_command(token)
+        elif self._place is _Place.NOT:
+            raise NotUnderstood("`!` at the end of a line is not read")
+        if self._place not in _OPEN:
+            self._place = _Place.START
+
+    def _after_command(self, token: Token) -> None:
+        if self._place in (_Place.COMMAND, _Place.FULL, _Place.CLOSED):
+            return
+        raise NotUnderstood(f"there is no command in front of `{self._written(token)}`")
+
+    def _written(self, token: Token) -> str:
+        return self._source[token.start : min(token.end, token.start + 64)]

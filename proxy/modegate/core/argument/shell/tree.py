@@ -1,0 +1,139 @@
+"""What a kept parser sees in a command, which must be what the strict pass saw.
+
+The parser is imported on first use: only a policy with such a condition pays for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+from modegate.core.argument.shell.tokens import Token
+from modegate.core.argument.understanding import NotUnderstood
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+_WORDS = frozenset(
+    {
+        "word",
+        "number",
+        "string",
+        "raw_string",
+        "concatenation",
+        "simple_expansion",
+        "extglob_pattern",
+    }
+)
+"""Nodes that are one word; nothing but these and `_IN_WORDS` is below them."""
+
+_IN_WORDS = frozenset({"string_content", "variable_name", "$", '"'})
+
+_LEAVES = frozenset(
+    {
+        "&&",
+        "||",
+        ";",
+        "|",
+        "|&",
+        "(",
+        ")",
+        "{",
+        "}",
+        "!",
+        ">",
+        "<",
+        "&>",
+        ">&",
+        "[",
+        "]",
+        "=",
+        "==",
+        "!=",
+    }
+)
+_NAMED_LEAVES = frozenset({"file_descriptor", "comment", "test_operator", "variable_assignment"})
+
+_ABOVE = frozenset(
+    {
+        "program",
+        "list",
+        "pipeline",
+        "command",
+        "command_name",
+        "redirected_statement",
+        "file_redirect",
+        "subshell",
+        "compound_statement",
+        "negated_command",
+        "test_command",
+        "unary_expression",
+        "binary_expression",
+    }
+)
+"""Nodes whose children are looked at."""
+
+
+def check_tree(source: str, tokens: Sequence[Token], names: Sequence[int]) -> None:
+    """Check that the parser finds these tokens, and commands whose names stand at `names`, and nothing more.
+
+    Raises:
+        NotUnderstood: it does not.
+    """
+    # Only quotes hold other characters, so that one letter for each keeps every place.
+    root = _parser().parse(source.encode("ascii", "replace")).root_node
+    if root.has_error:
+        raise NotUnderstood("the command has a mistake in its grammar, or is not read")
+    seen_names: list[int] = []
+    seen = [(node.start_byte, node.end_byte) for node in _leaves(root, seen_names)]
+    if seen != list(_spans(source, tokens)) or seen_names != list(names):
+        raise NotUnderstood(
+            "shells could read this command in more than one way; write it more plainly"
+        )
+
+
+def _spans(source: str, tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
+    for token in tokens:
+        if token.parts:
+            yield from token.parts
+        elif source[token.start] != "\n":
+            yield token.start, token.end
+
+
+def _leaves(root: Node, names: list[int]) -> Iterator[Node]:
+    """Go over words and signs in the order of the text, and note where the names of commands begin."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        kind = node.type
+        if kind == "\n":
+            continue
+        if kind in _WORDS:
+            _check_word(node)
+            yield node
+        elif kind in _LEAVES or kind in _NAMED_LEAVES:
+            yield node
+        elif kind in _ABOVE:
+            if kind == "command_name" or kind == "test_command":
+                names.append(node.start_byte)
+            waiting.extend(reversed(node.children))
+        else:
+            raise NotUnderstood(f"a {kind.replace('_', ' ')} is not read; use plain commands")
+
+
+def _check_word(node: Node) -> None:
+    below = list(node.children)
+    while below:
+        part = below.pop()
+        if part.type not in _WORDS and part.type not in _IN_WORDS:
+            raise NotUnderstood(f"a {part.type.replace('_', ' ')} is not read; use plain words")
+        below.extend(part.children)
+
+
+@cache
+def _parser() -> Parser:
+    import tree_sitter_bash
+    from tree_sitter import Language, Parser
+
+    return Parser(Language(tree_sitter_bash.language()))
