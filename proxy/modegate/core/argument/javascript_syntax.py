@@ -39,7 +39,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-"""Every token that a program may have. There is no `/` but in comments, so nothing is a regular expression."""
+"""Every token that a program may have. `/` is only in comments, so nothing is a regular expression."""
 _WHOLE = frozenset({"comment", "string", "template_string"})
 """What is one token here, and more than one in the tree."""
 _NAME_BEGINS = re.compile(rb"[A-Za-z_$]")
