@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from modegate.core.argument.javascript_literals import number, string
 from modegate.core.argument.javascript_syntax import listed, parsed, parts, text_of, unread
-from modegate.core.argument.understanding import NotUnderstood
+from modegate.core.argument.understanding import NotUnderstood, quoted
 from modegate.core.wire.arguments import tangled, words
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class _Reader:
                 names = [_plain(one) for one in _targets(target)]
                 for name in names:
                     if name in _RESERVED or name in self._names:
-                        raise NotUnderstood(f"the program may not declare `{name}` here")
+                        raise NotUnderstood(f"the program may not declare {quoted(name)} here")
                     self._names.add(name)
                 if target.type == "identifier" and _is_scalar(value):
                     self._literals[names[0]] = self._literal(value)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from modegate.core.argument.understanding import NotUnderstood
+from modegate.core.argument.understanding import NotUnderstood, quoted
 from modegate.core.wire.arguments import has_half, paired
 
 _ESCAPE = re.compile(
@@ -55,6 +55,6 @@ def _decoded(escape: re.Match[str]) -> str:
 def number(source: str) -> int | float:
     """Return a decimal number; raise `NotUnderstood` for any other spelling, and for more than 15 digits."""
     if _NUMBER.fullmatch(source) is None:
-        raise NotUnderstood(f"the number `{source[:40]}` of the program is not written plainly")
+        raise NotUnderstood(f"the number {quoted(source)} of the program is not written plainly")
     value = float(source)
     return int(value) if value.is_integer() else value

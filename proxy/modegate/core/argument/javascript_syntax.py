@@ -11,7 +11,7 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from modegate.core.argument.understanding import NotUnderstood
+from modegate.core.argument.understanding import NotUnderstood, quoted
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -22,8 +22,6 @@ MAX_TOKENS = 4000
 """Tokens: some 60 calls with ten arguments each. The grammar takes a hundredth of a second for a thousand."""
 MAX_DEPTH = 60
 """Levels of the tree: those who walk it do so recursively."""
-SHOWN = 60
-"""Characters of a program that a refusal quotes."""
 ALLOWED = "a program may only call tools with literal arguments and show what they return"
 
 _ODD = re.compile("[\x00-\x08\v\f\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]|\r(?!\n)")
@@ -89,9 +87,7 @@ def unread(node: Node) -> NotUnderstood:
 
 
 def _unread(text: str, row: int) -> NotUnderstood:
-    line = text.partition("\n")[0]
-    shown = line if len(line) <= SHOWN else f"{line[:SHOWN]}…"
-    return NotUnderstood(f"line {row + 1} of the program, `{shown}`, is not read: {ALLOWED}")
+    return NotUnderstood(f"line {row + 1} of the program, {quoted(text)}, is not read: {ALLOWED}")
 
 
 @cache

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import re
 
-from modegate.core.argument.understanding import NotUnderstood
+from modegate.core.argument.understanding import NotUnderstood, quoted
 
 MAX_PATCH = 1 << 20
 """Characters."""
-SHOWN = 60
-"""Characters of a line that a refusal quotes."""
 
 _LINE_ENDS = re.compile("[\v\f\x1c-\x1e\x85\u2028\u2029]|\r(?!\n)")
 """What ends a line for some programs, and none here."""
@@ -132,8 +130,5 @@ def _refuse_hidden(text: str, start: int, end: int) -> None:
 def _unread(text: str, at: int) -> NotUnderstood:
     if at >= len(text):
         return NotUnderstood("the patch ends too early")
-    line = text[at:].partition("\n")[0]
-    shown = line if len(line) <= SHOWN else f"{line[:SHOWN]}…"
-    return NotUnderstood(
-        f"line {text.count(chr(10), 0, at) + 1} of the patch is not read: `{shown}`"
-    )
+    row = text.count("\n", 0, at) + 1
+    return NotUnderstood(f"line {row} of the patch, {quoted(text[at:])}, is not read")

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
 
-from modegate.core.argument.understanding import NotUnderstood
+from modegate.core.argument.understanding import NotUnderstood, quoted
 
 MAX_PATH = 4096
 """Characters: what Linux takes at most."""
@@ -44,7 +44,7 @@ def why_not_under(path: str, folders: Sequence[str]) -> str:
         return str(error)
     if any(_within(parts, folder) for folder in folders):
         return ""
-    return f"`{path}` is not in {' or '.join(f'`{folder}`' for folder in folders)}"
+    return f"{quoted(path)} is not in {' or '.join(f'`{folder}`' for folder in folders)}"
 
 
 def problem(folder: str) -> str:
@@ -69,15 +69,15 @@ def normal(path: str) -> tuple[str, ...]:
     for name in path.split("/"):
         if name == "..":
             if not names:
-                raise NotUnderstood(f"`{path}` leaves its folder by `..`")
+                raise NotUnderstood(f"{quoted(path)} leaves its folder by `..`")
             names.pop()
         elif name.endswith((".", " ")) and name != ".":
-            raise NotUnderstood(f"`{name}` ends in a dot or a blank, which Windows takes off")
+            raise NotUnderstood(f"{quoted(name)} ends in a dot or a blank, which Windows takes off")
         elif name not in ("", "."):
             names.append(name)
     for head in (path, *names[:1]):
         if head.startswith(_HEADS) or ":" in head.partition("/")[0]:
-            raise NotUnderstood(f"`{path}` does not begin with a plain name")
+            raise NotUnderstood(f"{quoted(path)} does not begin with a plain name")
     return (*root, *names)
 
 

@@ -1,6 +1,9 @@
-"""The one exception of all readers of arguments."""
+"""What all readers of arguments share: their one exception, and how a refusal quotes an argument."""
 
 from __future__ import annotations
+
+QUOTED = 60
+"""Characters of an argument that a refusal quotes."""
 
 
 class NotUnderstood(ValueError):
@@ -8,3 +11,9 @@ class NotUnderstood(ValueError):
 
     Its text is a phrase for the model, which also goes to the log and to people: "`sort -o` writes".
     """
+
+
+def quoted(text: str) -> str:
+    """Return the beginning of an argument's first line, as a refusal quotes it."""
+    line = text.partition("\n")[0]
+    return f"`{line}`" if len(line) <= QUOTED else f"`{line[:QUOTED]}…`"
