@@ -14,37 +14,35 @@ from typing import Any
 
 import msgspec
 
-from modegate.core.errors import DialectName, UnknownTenant
-from modegate.core.ids import ModeId, Tenant, parse_tenant
+from modegate.core.errors import DialectName
+from modegate.core.ids import ModeId, Tenant
+from modegate.core.policy.control_file import CONTROL, known_tenant
 from modegate.core.policy.document import YamlValue, read_document
 from modegate.core.policy.model import (
     EXPIRES_MS,
-    OWN_TOKEN,
     WAITS,
-    AcpControl,
     Control,
-    Level,
     Limits,
     Policy,
     Sessions,
-    Token,
     Waits,
 )
 from modegate.core.policy.modes import read_modes
 from modegate.core.policy.packs import Packs
 from modegate.core.policy.problems import PolicyProblems, in_order
 from modegate.core.policy.schema import (
-    NAME,
+    NAMED,
     Field,
     Section,
     choice,
     count,
     duration,
     list_of,
+    mapping_of,
     mode_reference,
     size,
     source,
-    variable,
+    takes,
 )
 from modegate.core.policy.upstreams_file import read_routes, read_upstreams
 
@@ -106,27 +104,30 @@ def _hashed(limits: Limits) -> dict[str, Any]:
     }
 
 
+@takes({"const": VERSION})
 def _version(value: YamlValue) -> None:
     if value.plain() != str(VERSION):
         value.problem(f"must be {VERSION}: this modegate reads no other version")
 
 
+@takes(mapping_of(NAMED))
 def _by_tenant(value: YamlValue) -> dict[Tenant, ModeId]:
     read = {
         tenant: mode_reference(mode)
         for name, mode in (value.mapping() or {}).items()
-        if (tenant := _known_tenant(mode, name))
+        if (tenant := known_tenant(mode, name))
     }
     return {tenant: mode for tenant, mode in read.items() if mode is not None}
 
 
 _INITIAL = Section(
     "sessions.initial_mode",
-    Field("default", mode_reference, "initial_mode"),
-    Field("tenants", _by_tenant, "initial_mode_by_tenant"),
+    Field("default", mode_reference, "initial_mode", about="For all other tenants."),
+    Field("tenants", _by_tenant, "initial_mode_by_tenant", about="By tenant."),
 )
 
 
+@takes({"anyOf": [NAMED, _INITIAL.form()]})
 def _initial(value: YamlValue) -> dict[str, Any]:
     if value.is_mapping():
         return _INITIAL.read(_INITIAL.open(value) or {})
@@ -140,95 +141,79 @@ def _sessions(initial_mode: dict[str, Any] | None = None, **found: Any) -> Sessi
 
 _SESSIONS = Section(
     "sessions",
-    Field("identify", list_of(source())),
-    Field("parent", list_of(source(headers_only=True))),
-    Field("when_missing", choice("derive", "reject")),
-    Field("initial_mode", _initial),
+    Field(
+        "identify",
+        list_of(source()),
+        about="Where to look for a session's id: path, header:NAME, body:FIELD; the first wins.",
+    ),
+    Field(
+        "parent",
+        list_of(source(headers_only=True)),
+        about="Where a sub-agent's request names the session that started it: header:NAME.",
+    ),
+    Field(
+        "when_missing",
+        choice("derive", "reject"),
+        about="For a request without an id: derive one from the first user message, or refuse with 400.",
+    ),
+    Field("initial_mode", _initial, about="The mode of a new session; `default` means no policy."),
 )
 _LIMITS = Section(
     "limits",
-    Field("body", size),
-    Field("frame", size),
-    Field("held", size),
-    Field("hops", count(1, MAX_HOPS)),
-    Field("drain", duration()),
-    Field("memory", size),
+    Field("body", size, about="The largest request, as bytes or as 64MiB."),
+    Field("frame", size, about="The largest event of a stream."),
+    Field("held", size, about="What may be held back of one answer at one time."),
+    Field("hops", count(1, MAX_HOPS), about="Model requests for one answer, the first included."),
+    Field("drain", duration(), about="How long running answers may take to end at shutdown."),
+    Field("memory", size, about="What all requests of a process together may hold."),
 )
 _APPROVALS = Section(
     "approvals",
-    Field("timeout", duration(EXPIRES_MS / 1000), "streamed"),
-    Field("timeout_whole", duration(EXPIRES_MS / 1000), "whole"),
+    Field(
+        "timeout",
+        duration(EXPIRES_MS / 1000),
+        "streamed",
+        about="How long a request that streams waits for a person, as 30s, 5m or 1h.",
+    ),
+    Field(
+        "timeout_whole",
+        duration(EXPIRES_MS / 1000),
+        "whole",
+        about="How long a request that does not stream waits; stay below the client's own limit.",
+    ),
 )
 
 
-def _tokens(value: YamlValue) -> tuple[Token, ...]:
-    tokens: list[Token] = []
-    for entry in value.sequence() or ():
-        token = _TOKEN.into(Token)(entry)
-        if token is None:
-            continue
-        for other in tokens:
-            if other.name == token.name:
-                entry.problem(f"a second token of the name {token.name!r}")
-            if other.env == token.env:
-                entry.problem(f"has the same secret as {other.name!r}")
-        tokens.append(token)
-    return tuple(tokens)
-
-
-def _name(value: YamlValue) -> str | None:
-    name = value.string()
-    if name is not None and not NAME.fullmatch(name):
-        # What was written is not shown: it may be the secret itself.
-        value.hidden_problem("must be 1 to 64 letters, digits and ._-")
-        return None
-    if name == OWN_TOKEN:
-        value.problem(f"{OWN_TOKEN!r} is the name of the proxy's own token")
-    return name
-
-
-def _tenant(value: YamlValue) -> Tenant | None:
-    name = value.string()
-    return None if name is None else _known_tenant(value, name)
-
-
-def _known_tenant(value: YamlValue, name: str) -> Tenant | None:
-    """Return the tenant of this name, or note that no agent can be of it."""
-    try:
-        return parse_tenant(name)
-    except UnknownTenant as error:
-        value.problem(str(error))
-        return None
-
-
-_TOKEN = Section(
-    "control.tokens[]",
-    Field("name", _name, required=True),
-    Field("env", variable, required=True),
-    Field("level", choice(*Level), required=True),
-    Field("tenants", list_of(_tenant)),
-)
-_ACP = Section("control.acp", Field("confirm_loosening", YamlValue.boolean))
-_CONTROL = Section("control", Field("tokens", _tokens), Field("acp", _ACP.into(AcpControl)))
-_POLICY = Section(
+POLICY = Section(
     "",
-    Field("version", _version),
-    Field("modes", read_modes, required=True),
-    Field("sessions", _SESSIONS.into(_sessions)),
-    Field("limits", _LIMITS.into(Limits)),
-    Field("approvals", _APPROVALS.into(Waits)),
-    Field("narrate", YamlValue.boolean),
-    Field("control", _CONTROL.into(Control)),
-    Field("upstreams", read_upstreams),
-    Field("routes", read_routes),
+    Field("version", _version, about="The version of this format."),
+    Field("modes", read_modes, required=True, about="The modes by their ids."),
+    Field(
+        "sessions", _SESSIONS.into(_sessions), about="How a session is found, and its first mode."
+    ),
+    Field("limits", _LIMITS.into(Limits), about="Bytes, seconds and counts."),
+    Field("approvals", _APPROVALS.into(Waits), about="How long a request waits for a person."),
+    Field(
+        "narrate",
+        YamlValue.boolean,
+        about="Whether the model gets a notice when a person changes the mode.",
+    ),
+    Field("control", CONTROL.into(Control), about="Who may see and set modes."),
+    Field("upstreams", read_upstreams, about="Who can answer model requests, by name."),
+    Field(
+        "routes",
+        read_routes,
+        about="Which request goes to which upstream; the first that fits wins.",
+    ),
 )
+"""The whole file."""
 
 
 def _policy(root: YamlValue) -> Policy:
-    values = _POLICY.open(root)
+    values = POLICY.open(root)
     if values is None:
         return Policy("", {})
-    found = _POLICY.read(values)
+    found = POLICY.read(values)
     if "upstreams" in values and "routes" not in values:
         values["upstreams"].key_problem("needs routes that lead there; see the key 'routes'")
     return Policy(**{"hash": "", "modes": {}} | found)

@@ -12,7 +12,17 @@ from modegate.core.policy.document import YamlValue
 from modegate.core.policy.mistakes.noted import note_mistakes
 from modegate.core.policy.model import EXIT_TOOL, Effect, Exit, ExitOption, Mode, Rule
 from modegate.core.policy.reuse import Written, extended, mode_to_extend, used
-from modegate.core.policy.schema import NAME, Field, Section, choice, list_of, mode_reference
+from modegate.core.policy.schema import (
+    NAME,
+    NAMED,
+    Field,
+    Section,
+    choice,
+    list_of,
+    mapping_of,
+    mode_reference,
+    takes,
+)
 
 MAX_ALIAS = 256
 USE = "use"
@@ -206,6 +216,7 @@ def mode_name(value: YamlValue, name: str) -> ModeId | None:
     return None
 
 
+@takes(mapping_of(_MODE.form(), {**NAMED, "not": {"const": DEFAULT_MODE}}))
 def read_modes(value: YamlValue) -> dict[ModeId, Mode]:
     """Read `modes`; what is wrong is noted, and left out."""
     entries = value.mapping()

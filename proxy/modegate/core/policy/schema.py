@@ -1,16 +1,17 @@
 """How policies.yaml is read: sections as tables of fields, and the small values that several fields take.
 
 A reader takes a `YamlValue` and returns what it says. If that is nothing usable, the reader notes the problem
-and returns None, and the default stands.
+and returns None, and the default stands. A `Reader` also says in JSON Schema what it takes, for editors; that
+may be more than it takes, and never less (`json_schema`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from modegate.core.ids import DEFAULT_MODE, ModeId
 from modegate.core.policy.document import YamlValue, suggestion
@@ -25,7 +26,48 @@ _UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 S = TypeVar("S", bound=str)
+
+Form = Mapping[str, Any]
+"""A JSON Schema (draft 7)."""
+TEXT: Form = {"type": "string", "pattern": r"\S"}
+NAMED: Form = {"type": "string", "pattern": f"^{NAME.pattern}$"}
+"""What `NAME` takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader(Generic[T_co]):
+    """A reader, and what it takes."""
+
+    read: Callable[[YamlValue], T_co]
+    form: Form
+
+    def __call__(self, value: YamlValue) -> T_co:
+        return self.read(value)
+
+
+def takes(form: Form) -> Callable[[Callable[[YamlValue], T]], Reader[T]]:
+    """Say what a reader takes; used as a decorator."""
+    return lambda read: Reader(read, form)
+
+
+def form_of(read: Callable[[YamlValue], Any]) -> Form:
+    """Return what a reader takes: anything, unless it says."""
+    if isinstance(read, Reader):
+        return read.form
+    scalar = {"type": ["string", "number", "boolean", "null"]}
+    plain: dict[Any, Form] = {
+        YamlValue.string: TEXT,
+        YamlValue.boolean: {"type": "boolean"},
+        YamlValue.json_scalar: scalar,
+    }
+    return plain.get(read, {})
+
+
+def mapping_of(form: Form, names: Form = TEXT) -> Form:
+    """Return the form of a mapping whose keys are names of the author's own."""
+    return {"type": "object", "propertyNames": names, "additionalProperties": form}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +79,15 @@ class Field:
     name: str = ""
     """What the policy's attribute is called; empty: as the key."""
     required: bool = False
+    about: str = ""
+    """What it is for, in a sentence or two, for editors."""
+
+    def form(self) -> Form:
+        form = form_of(self.read)
+        if not self.about:
+            return form
+        # Beside a reference nothing else counts.
+        return {"description": self.about, **({"allOf": [form]} if "$ref" in form else form)}
 
 
 class Section:
@@ -46,6 +97,15 @@ class Section:
         self.path = path
         self.keys = tuple(field.key for field in fields)
         self._fields = fields
+
+    def form(self) -> Form:
+        """Return the section as JSON Schema."""
+        return {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {field.key: field.form() for field in self._fields},
+            "required": [field.key for field in self._fields if field.required],
+        }
 
     def open(self, value: YamlValue) -> dict[str, YamlValue] | None:
         """Return the values by key; note which keys are unknown or lacking."""
@@ -65,7 +125,7 @@ class Section:
         }
         return {name: value for name, value in read.items() if value is not None}
 
-    def into(self, build: Callable[..., T]) -> Callable[[YamlValue], T | None]:
+    def into(self, build: Callable[..., T]) -> Reader[T | None]:
         """Return a reader that builds an object of the attributes; None if a required one is lacking."""
         required = {field.name or field.key for field in self._fields if field.required}
 
@@ -73,31 +133,35 @@ class Section:
             found = self.read(self.open(value) or {})
             return build(**found) if required <= found.keys() else None
 
-        return reader
+        return Reader(reader, self.form())
 
 
-def list_of(read: Callable[[YamlValue], T | None]) -> Callable[[YamlValue], tuple[T, ...]]:
+def list_of(read: Callable[[YamlValue], T | None]) -> Reader[tuple[T, ...]]:
     """Return a reader of a list; entries that have a problem are left out."""
 
     def reader(value: YamlValue) -> tuple[T, ...]:
         found = (read(entry) for entry in value.sequence() or ())
         return tuple(entry for entry in found if entry is not None)
 
-    return reader
+    return Reader(reader, listed(form_of(read)))
 
 
-def choice(*options: S) -> Callable[[YamlValue], S | None]:
+def listed(form: Form) -> Form:
+    """Return the form of a list that is not empty."""
+    return {"type": "array", "minItems": 1, "items": form}
 
+
+def choice(*options: S) -> Reader[S | None]:
     def reader(value: YamlValue) -> S | None:
         word = value.string()
         if word is not None and word not in options:
             value.problem(f"must be one of: {', '.join(options)}")
         return next((option for option in options if option == word), None)
 
-    return reader
+    return Reader(reader, {"enum": list(map(str, options))})
 
 
-def count(least: int, most: int) -> Callable[[YamlValue], int | None]:
+def count(least: int, most: int) -> Reader[int | None]:
     """Return a reader of a whole number within bounds."""
 
     def reader(value: YamlValue) -> int | None:
@@ -107,9 +171,10 @@ def count(least: int, most: int) -> Callable[[YamlValue], int | None]:
         value.problem(f"must be between {least} and {most}")
         return None
 
-    return reader
+    return Reader(reader, {"type": "integer", "minimum": least, "maximum": most})
 
 
+@takes({"type": ["integer", "string"], "minimum": 1, "pattern": f"^{_SIZE.pattern}$"})
 def size(value: YamlValue) -> int | None:
     """Read bytes: `1048576`, or a string with a unit as `64MiB`; at least one."""
     match = _SIZE.fullmatch(_text(value))
@@ -119,7 +184,7 @@ def size(value: YamlValue) -> int | None:
     return int(match[1]) * _UNITS[match[2] or "B"]
 
 
-def duration(most: float | None = None) -> Callable[[YamlValue], float | None]:
+def duration(most: float | None = None) -> Reader[float | None]:
     """Return a reader of seconds: `30`, `0.5`, or a string with a unit as `30s` (ms, s, m, h)."""
 
     def reader(value: YamlValue) -> float | None:
@@ -133,10 +198,11 @@ def duration(most: float | None = None) -> Callable[[YamlValue], float | None]:
             return None
         return seconds
 
-    return reader
+    pattern = f"^{_DURATION.pattern}$"
+    return Reader(reader, {"type": ["number", "string"], "minimum": 0, "pattern": pattern})
 
 
-def source(*, headers_only: bool = False) -> Callable[[YamlValue], str | None]:
+def source(*, headers_only: bool = False) -> Reader[str | None]:
     """Return a reader of where a session id may stand: `path`, `header:NAME` or `body:dotted.path`."""
 
     def reader(value: YamlValue) -> str | None:
@@ -151,9 +217,11 @@ def source(*, headers_only: bool = False) -> Callable[[YamlValue], str | None]:
         value.problem(f"must be {forms}")
         return None
 
-    return reader
+    kinds = "header:" if headers_only else "path$|header:|body:"
+    return Reader(reader, {"type": "string", "pattern": f"^({kinds})"})
 
 
+@takes({"type": "string", "pattern": f"^{_VARIABLE.pattern}$"})
 def variable(value: YamlValue) -> str | None:
     """Read the name of an environment variable; what else stands there may be the secret itself."""
     name = value.string()
@@ -163,6 +231,7 @@ def variable(value: YamlValue) -> str | None:
     return None
 
 
+@takes(NAMED)
 def mode_reference(value: YamlValue) -> ModeId | None:
     """Read the name of a mode that the file defines, or `default`."""
     name = value.string()

@@ -7,7 +7,20 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from modegate.core.policy.document import YamlValue, suggestion
-from modegate.core.policy.schema import NAME, Field, Section, choice, count, duration, variable
+from modegate.core.policy.schema import (
+    NAME,
+    NAMED,
+    TEXT,
+    Field,
+    Section,
+    choice,
+    count,
+    duration,
+    listed,
+    mapping_of,
+    takes,
+    variable,
+)
 from modegate.core.policy.upstreams import (
     CREDENTIALS,
     Base,
@@ -28,30 +41,11 @@ _SECRET = CREDENTIALS | {b"cookie"}
 _NEVER = HOP_BY_HOP | {
     b"host", b"expect", b"content-length", b"content-encoding", b"accept-encoding",
 }  # fmt: skip
+_VALUE = Section(
+    "upstreams.*.{headers.*,key,proxy}",
+    Field("env", variable, required=True, about="The environment variable that holds the value."),
+)
 _PLAIN_ONLY = ("proxy", "ca", "pool", "strip_v1", "query")
-
-
-def read_upstreams(value: YamlValue) -> dict[str, UpstreamSpec]:
-    """Read `upstreams`; of what is wrong, which is noted, only the name is left."""
-    found: dict[str, UpstreamSpec] = {}
-    for name, entry in (value.mapping() or {}).items():
-        if not NAME.fullmatch(name):
-            entry.key_problem("not a name: 1 to 64 letters, digits and ._-")
-        found[name] = _upstream(entry, name) or UpstreamSpec(name=name)
-    value.document.names["upstreams"] = list(found)
-    return found
-
-
-def read_routes(value: YamlValue) -> tuple[Route, ...]:
-    """Read `routes`, each to an upstream that exists."""
-    found: list[Route] = []
-    for entry in value.sequence() or []:
-        if found and found[-1].dialect is None and found[-1].model is None:
-            entry.problem("is never reached: the route in front of it takes everything")
-        route = _route(entry)
-        if route is not None:
-            found.append(route)
-    return tuple(found)
 
 
 def _route(entry: YamlValue) -> Route | None:
@@ -61,15 +55,18 @@ def _route(entry: YamlValue) -> Route | None:
     return Route(**{"upstream": ""} | _ROUTE.read(values))
 
 
+@takes(TEXT)
 def _dialect(value: YamlValue) -> str | None:
     return choice(*value.document.names["dialects"])(value)
 
 
+@takes(TEXT)
 def _model(value: YamlValue) -> str | None:
     model = value.string()
     return None if model == "*" else model
 
 
+@takes(NAMED)
 def _upstream_reference(value: YamlValue) -> str | None:
     name = value.string()
     upstreams = value.document.names.get("upstreams", ())
@@ -90,6 +87,7 @@ def _upstream(entry: YamlValue, name: str) -> UpstreamSpec | None:
     return UpstreamSpec(name=name, **_UPSTREAM.read(values))
 
 
+@takes(TEXT)
 def _url(value: YamlValue) -> str | None:
     text = value.string()
     if text is None:
@@ -103,6 +101,7 @@ def _url(value: YamlValue) -> str | None:
     return text
 
 
+@takes(TEXT)
 def _litellm(value: YamlValue) -> str | None:
     text = value.string()
     if text is None or _MODEL.fullmatch(text):
@@ -114,6 +113,7 @@ def _litellm(value: YamlValue) -> str | None:
     return None
 
 
+@takes(mapping_of({"anyOf": [{"type": "string"}, _VALUE.form()]}))
 def _headers(value: YamlValue) -> tuple[tuple[str, Value], ...]:
     found: dict[str, Value] = {}
     for written, entry in (value.mapping() or {}).items():
@@ -146,17 +146,16 @@ def _value(value: YamlValue, *, secret: bool) -> Value | None:
     return Value(text=text) if text else None
 
 
+@takes(_VALUE.form())
 def _variable(value: YamlValue) -> str | None:
     if not value.is_mapping():
         value.hidden_problem("must name an environment variable, as {env: NAME}, never a secret")
         return None
-    values = _VALUE.open(value) or {}
-    if "env" not in values:
-        value.problem("needs the key 'env'")
-    env: str | None = _VALUE.read(values).get("env")
+    env: str | None = _VALUE.read(_VALUE.open(value) or {}).get("env")
     return env
 
 
+@takes(duration().form)
 def _timeout(value: YamlValue) -> float | None:
     seconds = duration()(value)
     if seconds == 0:
@@ -164,10 +163,12 @@ def _timeout(value: YamlValue) -> float | None:
     return seconds or None
 
 
+@takes(mapping_of(TEXT))
 def _query(value: YamlValue) -> tuple[tuple[str, str], ...]:
     return tuple((name, one.string() or "") for name, one in (value.mapping() or {}).items())
 
 
+@takes({"anyOf": [TEXT, _VALUE.form()]})
 def _proxy(value: YamlValue) -> Value | Literal["none"] | None:
     if value.is_mapping():
         return _value(value, secret=False)
@@ -187,6 +188,7 @@ def _proxy(value: YamlValue) -> Value | Literal["none"] | None:
     return None
 
 
+@takes({"type": "string", "pattern": "^/"})
 def _ca(value: YamlValue) -> str | None:
     path = value.string()
     if path is not None and not path.startswith("/"):
@@ -195,27 +197,57 @@ def _ca(value: YamlValue) -> str | None:
     return path
 
 
-_VALUE = Section("upstreams.*.{headers.*,key,proxy}", Field("env", variable))
-_TIMEOUTS = Section("upstreams.*.timeouts", Field("connect", _timeout), Field("read", _timeout))
+_TIMEOUTS = Section(
+    "upstreams.*.timeouts",
+    Field("connect", _timeout, about="For DNS, connection and TLS."),
+    Field("read", _timeout, about="Without a byte; models think for minutes in silence."),
+)
 _POOL = Section(
-    "upstreams.*.pool", Field("size", count(1, MAX_POOL)), Field("keep_alive", duration())
+    "upstreams.*.pool",
+    Field("size", count(1, MAX_POOL), about="Connections at one time."),
+    Field("keep_alive", duration(), about="How long an idle connection is kept."),
 )
 _UPSTREAM = Section(
     "upstreams.*",
-    Field("url", _url),
-    Field("litellm", _litellm),
-    Field("headers", _headers),
-    Field("key", _variable),
-    Field("timeouts", _TIMEOUTS.into(Timeouts)),
-    Field("pool", _POOL.into(Pool)),
-    Field("proxy", _proxy),
-    Field("ca", _ca),
-    Field("strip_v1", YamlValue.boolean),
-    Field("query", _query),
+    Field("url", _url, about="Base URL, with or without /v1."),
+    Field("litellm", _litellm, about="A model of litellm; * is the one that the client names."),
+    Field("headers", _headers, about="Sent in place of the client's lines of the same name."),
+    Field("key", _variable, about="The credential, sent in place of the client's own."),
+    Field("timeouts", _TIMEOUTS.into(Timeouts), about="How long to wait."),
+    Field("pool", _POOL.into(Pool), about="Its connections."),
+    Field("proxy", _proxy, about="The HTTP proxy that leads there; none: no proxy."),
+    Field("ca", _ca, about="A file of certificates that are trusted in place of the system's."),
+    Field("strip_v1", YamlValue.boolean, about="Whether the /v1 of the client's path is dropped."),
+    Field("query", _query, about="Parameters that each request gets unless the client gave them."),
 )
 _ROUTE = Section(
     "routes[]",
-    Field("dialect", _dialect),
-    Field("model", _model),
-    Field("upstream", _upstream_reference, required=True),
+    Field("dialect", _dialect, about="The API of the request: chat, responses or messages."),
+    Field("model", _model, about="A glob: the model that the request names."),
+    Field("upstream", _upstream_reference, required=True, about="One of `upstreams`."),
 )
+
+
+@takes(mapping_of(_UPSTREAM.form(), NAMED))
+def read_upstreams(value: YamlValue) -> dict[str, UpstreamSpec]:
+    """Read `upstreams`; of what is wrong, which is noted, only the name is left."""
+    found: dict[str, UpstreamSpec] = {}
+    for name, entry in (value.mapping() or {}).items():
+        if not NAME.fullmatch(name):
+            entry.key_problem("not a name: 1 to 64 letters, digits and ._-")
+        found[name] = _upstream(entry, name) or UpstreamSpec(name=name)
+    value.document.names["upstreams"] = list(found)
+    return found
+
+
+@takes(listed(_ROUTE.form()))
+def read_routes(value: YamlValue) -> tuple[Route, ...]:
+    """Read `routes`, each to an upstream that exists."""
+    found: list[Route] = []
+    for entry in value.sequence() or []:
+        if found and found[-1].dialect is None and found[-1].model is None:
+            entry.problem("is never reached: the route in front of it takes everything")
+        route = _route(entry)
+        if route is not None:
+            found.append(route)
+    return tuple(found)

@@ -1,0 +1,108 @@
+"""The JSON Schema takes every policy that is read, and refuses what is plainly none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft7Validator  # type: ignore[import-untyped]
+
+from modegate.core.policy.json_schema import json_schema
+from modegate.core.policy.problems import PolicyProblems
+from support.policies import KEYS, parse
+
+ROOT = Path(__file__).parents[4]
+SCHEMA = json_schema()
+VALIDATOR = Draft7Validator(SCHEMA)
+BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
+TEST_TEXT = re.compile(r'"""\n?((?:version|modes):.*?)"""', re.DOTALL)
+
+
+def refusals(text: str) -> list[str]:
+    return [error.message for error in VALIDATOR.iter_errors(yaml.safe_load(text))]
+
+
+def test_the_schema_is_one() -> None:
+    Draft7Validator.check_schema(SCHEMA)
+
+
+def written() -> Iterator[Any]:
+    """Yield all policies of the documentation and the tests that are read."""
+    pages = [ROOT / "policies.yaml", *(ROOT / "docs").glob("*.md"), ROOT / "README.md"]
+    for page in (*pages, *(ROOT / "tests").rglob("*.py")):
+        text = page.read_text("utf-8")
+        form = TEST_TEXT if page.suffix == ".py" else BLOCK
+        found = [text] if page.suffix == ".yaml" else form.findall(text)
+        for number, policy in enumerate(found):
+            try:
+                parse(policy)
+            except PolicyProblems:
+                continue
+            yield pytest.param(policy, id=f"{page.name}-{number}")
+
+
+@pytest.mark.parametrize("text", list(written()))
+def test_every_policy_that_is_read_fits_the_schema(text: str) -> None:
+    assert refusals(text) == []
+
+
+GOOD = "modes: {plan: {section: x, tools: [read]}}\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("modes: {}\nother: 1\n", id="unknown key"),
+        pytest.param("version: 1\n", id="no modes"),
+        pytest.param("modes: []\n", id="a list for a mapping"),
+        pytest.param(GOOD + "version: 2\n", id="another version"),
+        pytest.param(GOOD + "narrate: 3\n", id="a number for a boolean"),
+        pytest.param(GOOD + "limits: {hops: 33}\n", id="too many"),
+        pytest.param(GOOD + "limits: {hops: '3'}\n", id="a text for a number"),
+        pytest.param(GOOD + "limits: {body: 5 MB}\n", id="another unit"),
+        pytest.param(GOOD + "limits: {body: 0}\n", id="nothing"),
+        pytest.param(GOOD + "approvals: {timeout: soon}\n", id="no time"),
+        pytest.param(GOOD + "sessions: {identify: [cookie:x]}\n", id="no source"),
+        pytest.param(GOOD + "sessions: {identify: []}\n", id="an empty list"),
+        pytest.param(GOOD + "sessions: {when_missing: guess}\n", id="another word"),
+        pytest.param(GOOD + "sessions: {initial_mode: {plan: 1}}\n", id="unknown key further in"),
+        pytest.param(
+            GOOD + "control: {tokens: [{name: a, env: 'A B', level: full}]}\n", id="no variable"
+        ),
+        pytest.param(GOOD + "control: {tokens: [{name: a, level: full}]}\n", id="a key is lacking"),
+        pytest.param(GOOD + "routes: [{dialect: chat}]\n", id="a route to nowhere"),
+        pytest.param(
+            GOOD + "upstreams: {a: {url: 'http://a', key: abc}}\nroutes: [{upstream: a}]\n",
+            id="a secret",
+        ),
+        pytest.param(
+            GOOD + "upstreams: {a: {url: 'http://a', ca: a.pem}}\nroutes: [{upstream: a}]\n",
+            id="a path that is not absolute",
+        ),
+    ],
+)
+def test_what_is_plainly_wrong_is_refused_by_both(text: str) -> None:
+    with pytest.raises(PolicyProblems):
+        parse(text)
+    assert refusals(text)
+
+
+def keys(form: Any) -> Iterator[tuple[str, Any]]:
+    """Yield every key that the schema names, with its form."""
+    if isinstance(form, dict):
+        yield from form.get("properties", {}).items()
+        for inner in form.values():
+            yield from keys(inner)
+    elif isinstance(form, list):
+        for inner in form:
+            yield from keys(inner)
+
+
+def test_every_key_is_in_the_schema() -> None:
+    named = {name for name, _ in keys(SCHEMA)}
+    modes = {key for place, known in KEYS.items() if place.startswith("modes") for key in known}
+    assert {key for known in KEYS.values() for key in known} - named - modes == set()
