@@ -1,0 +1,1 @@
+"""What a table cannot say: the little languages that some programs take as an operand."""

@@ -1,0 +1,123 @@
+"""Compilers, interpreters and package managers: what version they are, and what is installed.
+
+None of them builds, fetches or runs anything here. `python -m pip` is not among them, since `-m` takes a
+module from the folder at hand first; nor `yarn` and `pnpm`, which a repository tells what to run.
+"""
+
+from __future__ import annotations
+
+from modegate.core.argument.shell.entry import Entry, entry
+
+_VERSION = entry("--version -V -v", operands=0, needs="--version | -V | -v")
+_LONG_ONLY = entry("--version", operands=0, needs="--version")
+_ONE_DASH = entry(
+    "-version --version -v -dumpversion -dumpmachine -V",
+    operands=0,
+    needs="-version | --version | -v | -V | -dumpversion | -dumpmachine",
+    style="one-dash",
+)
+_PIP_REFUSED = {
+    "--log": "writes",
+    "--outdated -o --uptodate -u": "asks an index",
+    "--python": "runs a program",
+}
+_PIP = "-v -q --verbose --quiet --no-color --no-input --isolated --disable-pip-version-check"
+PIP = entry(
+    f"--version -V {_PIP}",
+    alone=False,
+    needs="--version | -V",
+    refused=_PIP_REFUSED,
+    commands={
+        "list": entry(
+            "-l -e --local --user --editable --pre --not-required --exclude-editable "
+            f"--include-editable {_PIP}",
+            "--format --path --exclude",
+            refused=_PIP_REFUSED,
+        ),
+        "show": entry(f"-f --files {_PIP}", refused=_PIP_REFUSED),
+        "freeze": entry(
+            f"-l --local --user --all --exclude-editable {_PIP}",
+            "-r --requirement --path --exclude",
+            operands=0,
+            refused=_PIP_REFUSED,
+        ),
+        "check": entry(_PIP, operands=0, refused=_PIP_REFUSED),
+    },
+)
+_NPM_LS = entry(
+    "-a -g -l -p --all --global --json --long --parseable --link --production --dev --unicode --no-unicode",
+    "--depth --omit --include",
+    "--only --prod",
+)
+NPM = entry(
+    "--version -v",
+    alone=False,
+    needs="--version | -v",
+    commands={
+        **dict.fromkeys(("ls", "list", "la", "ll"), _NPM_LS),
+        **dict.fromkeys(("root", "prefix"), entry("-g --global", operands=0)),
+    },
+)
+CARGO = entry(
+    "--version -V --list",
+    alone=False,
+    needs="--version | -V | --list",
+    commands={
+        # Without the lock file held, it writes one; with the network, it fetches.
+        "tree": entry(
+            "--frozen --offline --locked -d --duplicates --workspace --all-features --no-default-features "
+            "--no-dedupe -q --quiet -v --verbose",
+            "-i --invert -p --package -e --edges --depth --prefix --charset --target -F --features "
+            "--exclude --prune -f --format --manifest-path",
+            needs="--frozen | --offline --locked",
+            operands=0,
+        ),
+        "metadata": entry(
+            "--no-deps --offline --locked --frozen -q --quiet",
+            "--format-version --manifest-path",
+            needs="--no-deps",
+            operands=0,
+        ),
+        "version": entry("-v --verbose", operands=0),
+        "locate-project": entry("--workspace", "--message-format", operands=0),
+    },
+)
+_GO_VALUES = "-mod -f -tags"
+GO = entry(
+    "",
+    style="one-dash",
+    alone=False,
+    commands={
+        "version": entry("-m -v", style="one-dash"),
+        "env": entry("-json -changed", style="one-dash", refused={"-w -u": "writes"}),
+        # With `-mod=readonly` it still fetches modules that are not there.
+        "list": entry(
+            "-json -deps -find -e -m",
+            _GO_VALUES,
+            choices={"-mod": ("vendor",)},
+            needs="-mod",
+            style="one-dash",
+            refused={
+                "-toolexec -exec -overlay -modfile -compiled -export -test": "builds or runs",
+                "-u -versions": "fetches",
+            },
+        ),
+    },
+)
+
+_VERSIONS = """
+    python python3 python2 pypy3 node deno bun ruby perl php lua luajit rustc rustup uv poetry pipx ruff
+    black mypy cmake ninja meson make gmake curl bash zsh docker psql mysql sqlite3 clang clangd
+"""
+_LONG = "npx tsc eslint prettier git-lfs ghc swift R julia gdb lldb tmux ansible terraform"
+_DASHED = "java javac kotlinc scala gcc g++ cc c++ clang++ gfortran"
+
+VERSIONS: dict[str, Entry] = {
+    **dict.fromkeys(_VERSIONS.split(), _VERSION),
+    **dict.fromkeys(_LONG.split(), _LONG_ONLY),
+    **dict.fromkeys(_DASHED.split(), _ONE_DASH),
+    **dict.fromkeys(("pip", "pip3"), PIP),
+    "npm": NPM,
+    "cargo": CARGO,
+    "go": GO,
+}
