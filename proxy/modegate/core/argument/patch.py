@@ -16,10 +16,13 @@ MAX_PATCH = 1 << 20
 _LINE_ENDS = re.compile("[\v\f\x1c-\x1e\x85\u2028\u2029]|\r(?!\n)")
 """What ends a line for some programs, and none here."""
 
+_FRONT = r"[\ \t\xa0\ufeff\-X]*"
 _HIDDEN = re.compile(
-    r"""^[^\w*+\-\n]+\*\*\*\W*(?:begin|end|add|update|delete|remove|create|move|rename|copy|environment)\b
+    rf"""^[^\w*+\-\n]+\*\*\*[^\w\n]*
+         (?:begin|end|add|update|delete|remove|create|move|rename|copy|environment)\b
       | ^[^\w+\n]+(?:(?-i:Index:)|diff\ --git\ )
-      | ^(?>[\ \t\xa0\ufeff\-X]*?(?:---|\*\*\*)[ \t].*\n)[\ \t\xa0\ufeff\-X]*(?:\+\+\+|---)[ \t]
+      | ^(?>{_FRONT}?---[ \t].*\n){_FRONT}\+\+\+[ \t]
+      | ^(?>{_FRONT}?\*\*\*[ \t].*\n){_FRONT}---[ \t]
     """,
     re.IGNORECASE | re.MULTILINE | re.VERBOSE,
 )
