@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from modegate.core.policy.conditions import Condition, When
+from modegate.core.policy.conditions import Equals
 from modegate.core.policy.model import Effect
+from modegate.core.policy.when import When
 from support import message_frames as messages
 from support import responses
 from support.playbook import (
@@ -29,8 +30,8 @@ from support.playbook import (
 Json = dict[str, Any]
 
 SECRET = "S3CRET-ARGUMENT"
-VIEW = When({"command": Condition(equals="view")}, others_any=True)
-CREATE = When({"command": Condition(equals="create")}, others_any=True)
+VIEW = When({"command": Equals("view")}, others_any=True)
+CREATE = When({"command": Equals("create")}, others_any=True)
 RULES = policy(
     mode(
         "plan",

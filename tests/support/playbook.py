@@ -22,11 +22,11 @@ from modegate.core.log.fold import State, fold
 from modegate.core.log.open_questions import answer as person_answers
 from modegate.core.log.open_questions import joinable, kept, replaced
 from modegate.core.log.records import Record
-from modegate.core.policy.conditions import When
 from modegate.core.policy.in_force import ModesInForce, modes_in_force
 from modegate.core.policy.model import Effect as RuleEffect
 from modegate.core.policy.model import Limits, Mode, Policy, Rule
 from modegate.core.policy.waiting import abandoned
+from modegate.core.policy.when import When
 from modegate.core.step.answer.relayed import Passed
 from modegate.core.step.dialect import AnyDialect
 from modegate.core.step.effects import (

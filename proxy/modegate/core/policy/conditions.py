@@ -1,61 +1,158 @@
-"""The conditions of a rule on a call's arguments, and whether they are met.
+"""The forms of a condition that compare an argument's value.
 
-A new form of condition is a field of `Condition`, a case of `Condition.met_by`, and its key in `modes`.
+A form is a frozen dataclass, and its reader is in `conditions_file`. Its answer has three values, so that
+what is not understood opens nothing: it is no "yes" for `allow`, no "no" for `deny` and `ask`, and stays
+what it is under `not`. The forms that read what a value says are in `understood`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from modegate.core.argument.understanding import NotUnderstood
+from modegate.core.policy.findings import (
+    MET,
+    Answer,
+    Condition,
+    Finding,
+    Scope,
+    not_a,
+    unclear,
+    unmet,
+)
 from modegate.core.policy.names import glob_matches
-from modegate.core.wire.arguments import spelling
+
+MAX_WORK = 2**24
+"""Characters that the globs of one condition look at: a text's length times their number."""
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
-    """What one argument must be: `one_of` or `glob` if set, else `equals` (where None means null)."""
+class Equals:
+    """`equals`: exactly this; None means null."""
 
-    equals: Any = None
-    one_of: tuple[Any, ...] | None = None
-    glob: str | None = None
+    value: Any = None
 
-    def met_by(self, value: Any) -> bool:
-        if self.glob is not None:
-            return isinstance(value, str) and glob_matches(self.glob, value)
-        if self.one_of is not None:
-            return any(_same(wanted, value) for wanted in self.one_of)
-        return _same(self.equals, value)
+    def judge(self, value: Any, scope: Scope) -> Finding:
+        return MET if _same(self.value, value) else unmet(f"must be {_shown(self.value)}")
+
+    def written(self) -> Mapping[str, Any]:
+        return {"equals": self.value}
 
 
 @dataclass(frozen=True, slots=True)
-class When:
-    """Conditions on the arguments; an argument without one means no match, unless `others_any`."""
+class OneOf:
+    """`one_of`: exactly one of these."""
 
-    conditions: Mapping[str, Condition]
-    others_any: bool = False
+    values: tuple[Any, ...]
 
-    def met_by(self, arguments: Mapping[str, Any] | None) -> bool:
-        """Return whether the arguments can be read and meet every condition."""
-        if arguments is None or not (self.others_any or arguments.keys() <= self.conditions.keys()):
-            return False
-        return all(
-            name in arguments and condition.met_by(arguments[name])
-            for name, condition in self.conditions.items()
-        )
+    def judge(self, value: Any, scope: Scope) -> Finding:
+        if any(_same(wanted, value) for wanted in self.values):
+            return MET
+        return unmet(f"must be one of {_listed(map(_shown, self.values))}")
 
-    def doubtful_for(self, arguments: Mapping[str, Any] | None) -> bool:
-        """Return whether an argument with a condition cannot be read, or has its name in another spelling.
+    def written(self) -> Mapping[str, Any]:
+        return {"one_of": self.values}
 
-        Some programs, such as those in Go, take `Path` for `path`.
-        """
-        if arguments is None:
-            return True
-        known = self.conditions
-        return not arguments.keys() <= known.keys() and not set(map(spelling, known)).isdisjoint(
-            spelling(key) for key in arguments if key not in known
-        )
+
+@dataclass(frozen=True, slots=True)
+class Glob:
+    """`glob`: a string that one of these globs matches whole."""
+
+    patterns: tuple[str, ...]
+
+    def judge(self, value: Any, scope: Scope) -> Finding:
+        if not isinstance(value, str):
+            return not_a("a string", value)
+        if len(value) * len(self.patterns) > MAX_WORK:
+            return unclear("is too long")
+        if any(glob_matches(pattern, value) for pattern in self.patterns):
+            return MET
+        return unmet(f"must match {_listed(map(_shown, self.patterns))}")
+
+    def written(self) -> Mapping[str, Any]:
+        return {"glob": self.patterns[0] if len(self.patterns) == 1 else self.patterns}
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """`matches`: a string that this regular expression matches whole."""
+
+    pattern: str
+
+    def judge(self, value: Any, scope: Scope) -> Finding:
+        if not isinstance(value, str):
+            return not_a("a string", value)
+        from modegate.core.argument.expression import compiled
+
+        try:
+            if compiled(self.pattern).fullmatch(value):
+                return MET
+        except NotUnderstood as error:
+            return unclear(str(error))
+        return unmet(f"must match the expression {_shown(self.pattern)}")
+
+    def written(self) -> Mapping[str, Any]:
+        return {"matches": self.pattern}
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """`range`: a number within these bounds, which belong to it; None means no bound."""
+
+    least: float | None = None
+    most: float | None = None
+
+    def judge(self, value: Any, scope: Scope) -> Finding:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return not_a("a number", value)
+        if self.least is not None and not value >= self.least:
+            return unmet(f"must be {self.least} at least")
+        if self.most is not None and not value <= self.most:
+            return unmet(f"must be {self.most} at most")
+        return MET
+
+    def written(self) -> Mapping[str, Any]:
+        bounds = {"min": self.least, "max": self.most}
+        return {"range": {key: bound for key, bound in bounds.items() if bound is not None}}
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """`absent`: the argument is not there. `When` finds that; where it is there, this is not met."""
+
+    def judge(self, value: Any, scope: Scope) -> Finding:
+        return unmet("must be left out")
+
+    def written(self) -> Mapping[str, Any]:
+        return {"absent": True}
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """`not`: the argument is there, and is understood, and does not meet the other condition."""
+
+    condition: Condition
+
+    def judge(self, value: Any, scope: Scope) -> Finding:
+        found = self.condition.judge(value, scope)
+        if found.answer is Answer.MET:
+            return unmet("has a value that is excepted")
+        return MET if found.answer is Answer.UNMET else found
+
+    def written(self) -> Mapping[str, Any]:
+        return {"not": self.condition.written()}
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _listed(shown: Iterable[str]) -> str:
+    *first, last = (*shown,)
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def _same(wanted: Any, value: Any) -> bool:

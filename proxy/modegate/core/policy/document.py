@@ -109,12 +109,12 @@ class YamlValue:
                 found[name] = entry
         return found
 
-    def sequence(self) -> list[YamlValue] | None:
-        """Read a list that is not empty."""
+    def sequence(self, *, empty: bool = False) -> list[YamlValue] | None:
+        """Read a list, which must not be empty if an empty one would say nothing."""
         if not isinstance(self.node, yaml.SequenceNode) or self.node.tag != _TAG + "seq":
             self.problem("must be a list")
             return None
-        if not self.node.value:
+        if not self.node.value and not empty:
             self.problem("must not be empty")
         return [
             YamlValue(item, f"{self.path}[{index}]", self.document)

@@ -23,6 +23,7 @@ from modegate.core.policy.model import (
     WAITS,
     Control,
     Limits,
+    Mode,
     Policy,
     Sessions,
     Waits,
@@ -74,12 +75,8 @@ def meaning(policy: Policy) -> str:
 
     A key that is newer than the hash counts only if its value is not the default.
     """
-    modes = {
-        name: replace(mode, rules=tuple(replace(rule, at=None) for rule in mode.rules))
-        for name, mode in policy.modes.items()
-    }
     content: dict[str, Any] = {
-        "modes": modes,
+        "modes": policy.modes,
         "sessions": policy.sessions,
         "limits": _hashed(policy.limits),
     }
@@ -91,7 +88,18 @@ def meaning(policy: Policy) -> str:
         content["control"] = policy.control
     if policy.approvals != WAITS:
         content["approvals"] = policy.approvals
-    return hashlib.sha256(msgspec.json.encode(content, order="deterministic")).hexdigest()[:16]
+    # The order is that of the fields, and of the keys in mappings.
+    said = msgspec.to_builtins(content, order="deterministic")
+    for name, mode in policy.modes.items():
+        said["modes"][name] = _mode_meaning(mode, said["modes"][name])
+    return hashlib.sha256(msgspec.json.encode(said)).hexdigest()[:16]
+
+
+def _mode_meaning(mode: Mode, said: dict[str, Any]) -> dict[str, Any]:
+    for rule, written in zip(mode.rules, said["rules"], strict=True):
+        written["at"] = None
+        written["when"] = rule.when.meaning() if rule.when else None
+    return said
 
 
 def _hashed(limits: Limits) -> dict[str, Any]:

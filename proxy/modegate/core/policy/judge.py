@@ -3,22 +3,25 @@
 The first rule that matches wins. If none matches, the call is not released (deny by default). Names match by
 code point: exact, case-sensitive, anchored at both ends.
 
-Three things here are stricter than "first match wins" alone. A call of the exit tool is never released by
-a rule, because only a person leaves a mode. A call whose arguments cannot be read does not slip past a
-`deny` or `ask` with a `when` to an `allow` behind it. And a glob behind a `deny` or `ask` does not release
-what is one of their names but for its spelling, which clients repair.
+Four things here are stricter than "first match wins" alone. A call of the exit tool is never released by
+a rule, because only a person leaves a mode. A call whose arguments cannot be read, or not be understood,
+does not slip past a `deny` or `ask` with a `when` to an `allow` behind it. Nor does one that meets the
+conditions of an `ask` and has arguments that the rule does not list. And a glob behind a `deny` or `ask`
+does not release what is one of their names but for its spelling, which clients repair.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from typing import Any
 
 from modegate.core.ids import ToolName
+from modegate.core.policy.findings import MET, Answer
 from modegate.core.policy.model import EXIT_TOOL, Effect, Mode, Rule
 from modegate.core.policy.names import glob_matches, is_glob, misspelled
+from modegate.core.policy.when import Match
 
 
 class Verdict(StrEnum):
@@ -48,6 +51,18 @@ class Judgement:
     reason: str
 
 
+NO_WHEN = Match(MET)
+_DEPENDS = "depends on the arguments, and nobody can say that it does not cover them"
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """What a condition may ask of the mode in which a call is judged."""
+
+    mode: Mode
+    call: ToolCall
+
+
 def judge(mode: Mode, call: ToolCall) -> Judgement:
     """Return the verdict of one mode on one call.
 
@@ -63,42 +78,70 @@ def judge(mode: Mode, call: ToolCall) -> Judgement:
     return _of_similar_name(mode, call, at) or judgement
 
 
+class _Covers(Enum):
+    """Whether a rule covers a call whose name it matches."""
+
+    YES = auto()
+    NO = auto()
+    UNCLEAR = auto()
+    """It denies or asks, and nobody can say that it does not cover the call."""
+
+
+def _covers(rule: Rule, match: Match) -> tuple[_Covers, str]:
+    """Return whether a rule with a `when` covers a call, and why not.
+
+    | the conditions are | `allow` | `ask` | `deny` |
+    |---|---|---|---|
+    | met | covers | covers | covers |
+    | met, and an argument is there that is not listed | does not | unclear | covers |
+    | not met | does not | does not | does not |
+    | not clear: not readable, of another type, not understood | does not | unclear | unclear |
+    """
+    answer, why = match.conditions.answer, match.conditions.why or match.others
+    if answer is Answer.MET and (not match.others or rule.effect is Effect.DENY):
+        return _Covers.YES, ""
+    if answer is Answer.UNMET or _releases(rule):
+        return _Covers.NO, why
+    return _Covers.UNCLEAR, why
+
+
 def _first(mode: Mode, call: ToolCall) -> tuple[Judgement, int | None]:
     """Return what the first matching rule says, and its index if it releases or asks."""
-    unmet = ""
+    scope = Inner(mode, call)
+    nearest, told = -1, f"no rule of mode {mode.id!r} covers {call.name!r}"
     for index, rule in enumerate(mode.rules):
         if not glob_matches(rule.pattern, call.name):
             continue
-        doubtful = rule.when is not None and rule.when.doubtful_for(call.arguments)
-        if rule.when is None or (not doubtful and rule.when.met_by(call.arguments)):
-            through = index if rule.effect is not Effect.DENY else None
-            return _apply(rule, rule_label(rule, index)), through
-        unmet = unmet or rule_label(rule, index)
-        if doubtful and not _releases(rule):
-            reason = f"{unmet} depends on the arguments, and they cannot be read"
-            return Judgement(Verdict.ANSWER, unmet, reason), None
-    if unmet:
-        reason = f"{unmet} covers {call.name!r} only with other arguments"
-    else:
-        reason = f"no rule of mode {mode.id!r} covers {call.name!r}"
-    return Judgement(Verdict.ANSWER, "no rule", reason), None
+        match = NO_WHEN if rule.when is None else rule.when.match(call.arguments, scope)
+        covers, why = _covers(rule, match)
+        label = rule_label(rule, index)
+        if covers is _Covers.YES:
+            return _apply(rule, label), index if rule.effect is not Effect.DENY else None
+        if covers is _Covers.UNCLEAR:
+            reason = f"{label} {_DEPENDS}: {why}"
+            return Judgement(Verdict.ANSWER, label, reason), None
+        if rule.effect is not Effect.DENY and match.met >= nearest:
+            nearest, told = match.met, f"{label} does not cover it: {why}"
+    return Judgement(Verdict.ANSWER, "no rule", told), None
 
 
 def _of_similar_name(mode: Mode, call: ToolCall, at: int) -> Judgement | None:
     """Return what a rule in front of the glob says of a similar name, if that is stricter."""
     found: Judgement | None = None
+    scope = Inner(mode, call)
     for index, rule in enumerate(mode.rules[:at]):
         asks = rule.effect is Effect.ASK
         if _releases(rule) or (asks and mode.rules[at].effect is Effect.ASK):
             continue
         if glob_matches(rule.pattern, call.name) or not misspelled(rule.pattern, call.name):
             continue
-        doubtful = rule.when is not None and rule.when.doubtful_for(call.arguments)
-        if rule.when is None or doubtful or rule.when.met_by(call.arguments):
+        match = NO_WHEN if rule.when is None else rule.when.match(call.arguments, scope)
+        covers, _ = _covers(rule, match)
+        if covers is not _Covers.NO:
             label = rule_label(rule, index)
             reason = f"{call.name!r} differs from what {label} covers in its spelling alone"
             found = Judgement(Verdict.ASK, label, reason)
-            if doubtful or not asks:
+            if covers is _Covers.UNCLEAR or not asks:
                 return Judgement(Verdict.ANSWER, label, reason)
     return found
 

@@ -13,9 +13,9 @@ from enum import StrEnum
 from typing import Literal
 
 from modegate.core.ids import DEFAULT_MODE, LOCAL, ModeId, Tenant, ToolName
-from modegate.core.policy.conditions import When
 from modegate.core.policy.problems import Problem
 from modegate.core.policy.upstreams import Route, UpstreamSpec
+from modegate.core.policy.when import When
 
 EXIT_TOOL = ToolName("exit_plan_mode")
 """The tool that asks a person to end the mode; no rule covers it, not even `*`."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from modegate.core.ids import DEFAULT_MODE, ModeId
-from modegate.core.policy.conditions import Condition, When
+from modegate.core.policy.conditions_file import read_when
 from modegate.core.policy.document import YamlValue
 from modegate.core.policy.mistakes.noted import note_mistakes
 from modegate.core.policy.model import EXIT_TOOL, Effect, Exit, ExitOption, Mode, Rule
@@ -62,52 +61,26 @@ def _rules(entry: YamlValue, index: int) -> Sequence[Rule]:
         return ()
     found = _RULE.read(values)
     (effect,) = effects
-    return [Rule(effect, found[effect], found.get("when"), index)] if effect in found else ()
-
-
-def _when(value: YamlValue) -> When | None:
-    arguments = value.mapping()
-    if arguments is None:
-        return None
-    others = arguments.pop("others", None)
-    if others is not None and others.plain() != "any":
-        others.problem("'others' says what becomes of arguments not listed, and can only be 'any'")
-    if not arguments:
-        value.problem("needs a condition on at least one argument")
-    read = {name: _condition(argument) for name, argument in arguments.items()}
-    return When({name: one for name, one in read.items() if one is not None}, others is not None)
-
-
-def _condition(value: YamlValue) -> Condition | None:
-    values = _CONDITION.open(value)
-    if values is None:
-        return None
-    if len(values) != 1:
-        value.problem("needs exactly one of equals, one_of and glob")
-        return None
-    found = _CONDITION.read(values)
-    if "equals" in found:
-        (found["equals"],) = found["equals"]
-    return Condition(**found) if found else None
-
-
-def _scalars(value: YamlValue) -> tuple[Any, ...]:
-    return tuple(scalar for (scalar,) in list_of(YamlValue.json_scalar)(value))
+    when = found.get("when")
+    if (
+        effect is not Effect.ALLOW
+        and when is not None
+        and when.others is None
+        and not when.others_any
+    ):
+        values["when"].problem(
+            f"needs the key 'others' under {effect}: write `others: any`, so that no other argument gets "
+            "around the rule"
+        )
+    return [Rule(effect, found[effect], when, index)] if effect in found else ()
 
 
 _RULE = Section(
     "modes.*.tools[]",
     *(Field(effect.value, YamlValue.string) for effect in Effect),
-    Field("when", _when),
+    Field("when", read_when),
     Field(USE, YamlValue.string),
 )
-_CONDITION = Section(
-    "modes.*.tools[].when.*",
-    Field("equals", YamlValue.json_scalar),
-    Field("one_of", _scalars),
-    Field("glob", YamlValue.string),
-)
-
 _OPTION = Section(
     "modes.*.exit.options[]", Field("label", YamlValue.string), Field("to", mode_reference)
 )

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modegate.core.ids import LOCAL
-from modegate.core.policy.conditions import Condition, When
+from modegate.core.policy.conditions import Equals, Glob, OneOf
 from modegate.core.policy.model import (
     Effect,
     Exit,
@@ -22,6 +22,7 @@ from modegate.core.policy.model import (
     Waits,
 )
 from modegate.core.policy.problems import PolicyProblems
+from modegate.core.policy.when import When
 from support.policies import KEYS, parse
 
 FULL = """\
@@ -81,7 +82,7 @@ def test_every_key_is_read() -> None:
     assert policy.modes["review"].text_calls is None  # type: ignore[index]  # the same
     assert plan.section_in == "input"
     assert policy.modes["review"].section_in == "instructions"  # type: ignore[index]  # the same
-    one_of = Condition(one_of=(1, "two", True, None, -0.5))
+    one_of = OneOf((1, "two", True, None, -0.5))
     assert plan.rules == (
         Rule(Effect.ALLOW, "read", at=0),
         Rule(Effect.DENY, "mcp__docs__delete_*", at=2),
@@ -90,10 +91,10 @@ def test_every_key_is_read() -> None:
         Rule(
             Effect.ALLOW,
             "file_editor",
-            When({"command": Condition(equals="view"), "level": one_of}, others_any=True),
+            When({"command": Equals("view"), "level": one_of}, others_any=True),
             at=5,
         ),
-        Rule(Effect.ALLOW, "ls", When({"path": Condition(glob="src/*")}), at=6),
+        Rule(Effect.ALLOW, "ls", When({"path": Glob(("src/*",))}), at=6),
     )
     options = (ExitOption("Go", _mode("default")), ExitOption("Review", _mode("review")))
     assert plan.exit == Exit(options, native=False)
@@ -244,11 +245,11 @@ def test_what_is_wrong_is_named(text: str, path: str, line: int, message: str) -
         ("[a]", "", "must be a mapping"),
         ("{}", "", "needs a condition on at least one argument"),
         ("{others: any}", "", "needs a condition on at least one argument"),
-        ("{a: {equals: 1}, others: all}", ".others", "can only be 'any'"),
-        ("{a: {equals: 1}, others: {equals: 1}}", ".others", "can only be 'any'"),
+        ("{a: {equals: 1}, others: all}", ".others", "'any', or a list of their names"),
+        ("{a: {equals: 1}, others: {equals: 1}}", ".others", "must be a list"),
         ("{a: view}", ".a", "must be a mapping"),
-        ("{a: {}}", ".a", "exactly one of equals, one_of and glob"),
-        ("{a: {equals: 1, glob: x}}", ".a", "exactly one of equals, one_of and glob"),
+        ("{a: {}}", ".a", "needs exactly one of equals, one_of, glob"),
+        ("{a: {equals: 1, glob: x}}", ".a", "needs exactly one of equals, one_of, glob"),
         ("{a: {glob: 1}}", ".a.glob", "is read as a number; quote it"),
         ("{a: {equals: yes}}", ".a.equals", "is read as the boolean true; quote it, or spell"),
         ("{a: {equals: [1]}}", ".a.equals", "must be a string, a number, true, false or null"),

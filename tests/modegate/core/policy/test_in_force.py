@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from modegate.core.errors import BadSession, ModeGone, SessionUnreadable
 from modegate.core.ids import DEFAULT_MODE, ModeId, Seq, SessionId, ToolName
 from modegate.core.log.fold import State
-from modegate.core.policy.conditions import Condition, When
+from modegate.core.policy.conditions import Equals
 from modegate.core.policy.in_force import (
     DAY_MS,
     MAX_CHAIN,
@@ -23,6 +23,7 @@ from modegate.core.policy.in_force import (
 )
 from modegate.core.policy.judge import ToolCall, Verdict, judge
 from modegate.core.policy.model import Effect, Mode, Policy, Rule
+from modegate.core.policy.when import When
 
 ALLOW, ASK, DENY = Effect.ALLOW, Effect.ASK, Effect.DENY
 
@@ -38,7 +39,7 @@ REVIEW = mode("review", (ASK, "grep"), (ALLOW, "*"), section="You review.")
 LOCKED = mode("locked", (DENY, "a"), (DENY, "b"), (DENY, "c"))
 POLICY = Policy("hash", {m.id: m for m in (PLAN, REVIEW, LOCKED)})
 
-WHEN = When({"query": Condition(equals="a")})
+WHEN = When({"query": Equals("a")})
 
 S, P, G = SessionId("S"), SessionId("P"), SessionId("G")
 FREE = State()

@@ -9,14 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modegate.core.ids import LOCAL, ModeId, Tenant, ToolName
-from modegate.core.policy.conditions import Condition, When
+from modegate.core.policy.conditions import Equals, Glob, OneOf
 from modegate.core.policy.judge import ToolCall, Verdict, judge, may_offer
 from modegate.core.policy.model import EXIT_TOOL, Effect, Mode, Rule, Sessions
 from modegate.core.policy.names import glob_matches
+from modegate.core.policy.when import When
 
 ALLOW, ASK, DENY = Effect.ALLOW, Effect.ASK, Effect.DENY
 RELEASE, ANSWER = Verdict.RELEASE, Verdict.ANSWER
-VIEW = When({"command": Condition(equals="view")}, others_any=True)
+VIEW = When({"command": Equals("view")}, others_any=True)
 
 
 def mode(*rules: Rule | str) -> Mode:
@@ -65,7 +66,7 @@ def test_B019_names_match_by_code_point(name: str, verdict: Verdict) -> None:
 
 
 def test_B013_a_condition_sees_the_whole_decoded_string() -> None:
-    only_ls = mode(Rule(ALLOW, "bash", When({"command": Condition(glob="ls")})))
+    only_ls = mode(Rule(ALLOW, "bash", When({"command": Glob(("ls",))})))
     assert judge(only_ls, call("bash", command="ls")).verdict is RELEASE
     assert judge(only_ls, call("bash", command="ls\nrm -r .")).verdict is ANSWER
     assert judge(only_ls, ToolCall(ToolName("bash"), None)).verdict is ANSWER
@@ -106,26 +107,25 @@ def test_L9_no_rule_covers_the_exit_tool(pattern: str, effect: Effect) -> None:
         (VIEW, {"path": "a"}, False),
         (VIEW, {}, False),
         (VIEW, None, False),
-        (When({"command": Condition(equals="view")}), {"command": "view"}, True),
-        (When({"command": Condition(equals="view")}), {"command": "view", "path": "a"}, False),
-        (When({"n": Condition(equals=1)}), {"n": 1}, True),
-        (When({"n": Condition(equals=1)}), {"n": 1.0}, True),
-        (When({"n": Condition(equals=1)}), {"n": True}, False),
-        (When({"n": Condition(equals=1)}), {"n": "1"}, False),
-        (When({"n": Condition(equals="1")}), {"n": 1}, False),
-        (When({"n": Condition(equals=True)}), {"n": True}, True),
-        (When({"n": Condition(equals=True)}), {"n": 1}, False),
-        (When({"n": Condition(equals=False)}), {"n": 0}, False),
-        (When({"n": Condition(equals=None)}), {"n": None}, True),
-        (When({"n": Condition(equals=None)}), {"n": False}, False),
-        (When({"n": Condition(equals=None)}), {}, False),
-        (When({"n": Condition(equals="a")}), {"n": ["a"]}, False),
-        (When({"n": Condition(one_of=("a", 2))}), {"n": 2}, True),
-        (When({"n": Condition(one_of=("a", 2))}), {"n": "2"}, False),
-        (When({"n": Condition(one_of=())}), {"n": None}, False),
-        (When({"p": Condition(glob="src/*")}), {"p": "src/a\nb"}, True),
-        (When({"p": Condition(glob="*")}), {"p": 1}, False),
-        (When({"p": Condition(glob="*")}), {"p": ["a"]}, False),
+        (When({"command": Equals("view")}), {"command": "view"}, True),
+        (When({"command": Equals("view")}), {"command": "view", "path": "a"}, False),
+        (When({"n": Equals(1)}), {"n": 1}, True),
+        (When({"n": Equals(1)}), {"n": 1.0}, True),
+        (When({"n": Equals(1)}), {"n": True}, False),
+        (When({"n": Equals(1)}), {"n": "1"}, False),
+        (When({"n": Equals("1")}), {"n": 1}, False),
+        (When({"n": Equals(True)}), {"n": True}, True),
+        (When({"n": Equals(True)}), {"n": 1}, False),
+        (When({"n": Equals(False)}), {"n": 0}, False),
+        (When({"n": Equals(None)}), {"n": None}, True),
+        (When({"n": Equals(None)}), {"n": False}, False),
+        (When({"n": Equals(None)}), {}, False),
+        (When({"n": Equals("a")}), {"n": ["a"]}, False),
+        (When({"n": OneOf(("a", 2))}), {"n": 2}, True),
+        (When({"n": OneOf(("a", 2))}), {"n": "2"}, False),
+        (When({"p": Glob(("src/*",))}), {"p": "src/a\nb"}, True),
+        (When({"p": Glob(("*",))}), {"p": 1}, False),
+        (When({"p": Glob(("*",))}), {"p": ["a"]}, False),
     ],
 )
 def test_a_condition_compares_strictly(
@@ -138,13 +138,14 @@ def test_a_condition_compares_strictly(
 @pytest.mark.parametrize("effect", [DENY, ASK])
 def test_L4_unreadable_arguments_do_not_slip_past_a_conditional_rule(effect: Effect) -> None:
     """`{"path": "secret", "path": "ok"}` must not get around what a deny says about `path`."""
-    secret = When({"path": Condition(glob="secret*")}, others_any=True)
+    secret = When({"path": Glob(("secret*",))}, others_any=True)
     plan = mode(Rule(effect, "read", secret), "read")
     assert judge(plan, call("read", path="ok")).verdict is RELEASE
     told = judge(plan, ToolCall(ToolName("read"), None))
     assert told.verdict is ANSWER
     assert told.reason == (
-        f'tools[0] {effect} "read" depends on the arguments, and they cannot be read'
+        f'tools[0] {effect} "read" depends on the arguments, and nobody can say that it does not cover them: '
+        "the arguments cannot be read"
     )
 
 
@@ -155,7 +156,7 @@ def test_a_judgement_names_its_rule_and_says_why() -> None:
         ('tools[0] allow "a"', 'allowed by tools[0] allow "a"'),
         ('tools[7] deny "b*"', 'denied by tools[7] deny "b*"'),
         ('tools[2] ask "c"', 'a person decides, by tools[2] ask "c"'),
-        ("no rule", "tools[3] allow \"d\" covers 'd' only with other arguments"),
+        ("no rule", 'tools[3] allow "d" does not cover it: argument `command`: is not there'),
         ("no rule", "no rule of mode 'plan' covers 'e'"),
     ]
 
@@ -187,9 +188,9 @@ def test_a_session_begins_in_the_mode_of_its_tenant() -> None:
 
 values = st.sampled_from([None, True, False, 0, 1, 1.0, "1", "a", "ab"])
 conditions = st.one_of(
-    st.builds(Condition, equals=values),
-    st.builds(Condition, one_of=st.lists(values, max_size=2).map(tuple)),
-    st.builds(Condition, glob=st.sampled_from(["*", "a*", "?"])),
+    st.builds(Equals, values),
+    st.builds(OneOf, st.lists(values, min_size=1, max_size=2).map(tuple)),
+    st.builds(Glob, st.sampled_from([("*",), ("a*",), ("?", "b")])),
 )
 whens = st.builds(
     When, st.dictionaries(st.sampled_from("xy"), conditions, min_size=1, max_size=2), st.booleans()

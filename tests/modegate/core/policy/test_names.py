@@ -7,10 +7,11 @@ import json
 import pytest
 
 from modegate.core.ids import ToolName
-from modegate.core.policy.conditions import When
+from modegate.core.policy.conditions import Equals
 from modegate.core.policy.judge import ToolCall, Verdict, judge, may_offer
 from modegate.core.policy.model import Effect, Rule
 from modegate.core.policy.names import folded, misspelled, similar
+from modegate.core.policy.when import When
 from modegate.scripted.model import ScriptedCall, Turn
 from support.playbook import mode, policy, rule
 from support.speech import Agent, Speech
@@ -92,7 +93,7 @@ def test_h5_the_strictest_rule_counts() -> None:
 def test_h5_conditions_hold_for_near_names() -> None:
     """Unless nobody can read what they depend on."""
     when = When({}, others_any=True)
-    never = When({})
+    never = When({"a": Equals(2)})
     for one, arguments, verdict in (
         (when, {"a": 1}, Verdict.ANSWER),
         (never, {"a": 1}, Verdict.RELEASE),

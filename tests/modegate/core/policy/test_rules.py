@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from modegate.core.policy.conditions import Condition, When
+from modegate.core.policy.conditions import Equals, Glob, OneOf
 from modegate.core.policy.document import read_document
 from modegate.core.policy.model import Effect, Rule
 from modegate.core.policy.modes import read_tools
+from modegate.core.policy.when import When
 
 
 @pytest.mark.parametrize(
@@ -18,13 +19,13 @@ from modegate.core.policy.modes import read_tools
         ("[{allow: exit_plan_mode}]", ((), True)),
         ("['exit_*']", ((Rule(Effect.ALLOW, "exit_*", at=0),), False)),
         (
-            "[{ask: a, when: {x: {equals: null}, y: {glob: z*}, w: {one_of: [1]}}}]",
+            "[{allow: a, when: {x: {equals: null}, y: {glob: z*}, w: {one_of: [1]}}}]",
             (
                 (
                     Rule(
-                        Effect.ASK,
+                        Effect.ALLOW,
                         "a",
-                        When({"x": Condition(), "y": Condition(glob="z*"), "w": Condition(one_of=(1,))}),
+                        When({"x": Equals(), "y": Glob(("z*",)), "w": OneOf((1,))}),
                         at=0,
                     ),
                 ),
@@ -55,7 +56,28 @@ def test_tools_are_rules(text: str, expected: object) -> None:
         ("[{allow: a, when: {b: c}}]", "[0].when.b"),
         ("[{allow: a, when: {b: {}}}]", "[0].when.b"),
         ("[{allow: a, when: {b: {equals: on}}}]", "[0].when.b.equals"),
-        ("[{allow: a, when: {b: {glob: [c]}}}]", "[0].when.b.glob"),
+        ("[{allow: a, when: {b: {glob: []}}}]", "[0].when.b.glob"),
+        ("[{allow: a, when: {b: {glob: {c: d}}}}]", "[0].when.b.glob"),
+        ("[{deny: a, when: {b: {equals: 1}}}]", "[0].when"),
+        ("[{ask: a, when: {b: {equals: 1}, optional: [b]}}]", "[0].when"),
+        ("[{allow: a, when: {b: {equals: 1}, others: [b]}}]", "[0].when.others[0]"),
+        ("[{allow: a, when: {b: {equals: 1}, others: ['c.']}}]", "[0].when.others[0]"),
+        ("[{allow: a, when: {b: {equals: 1}, optional: [c]}}]", "[0].when.optional[0]"),
+        ("[{allow: a, when: {b: {absent: true}, optional: [b]}}]", "[0].when.optional[0]"),
+        ("[{allow: a, when: {b: {equals: 1}, optional: []}}]", "[0].when.optional"),
+        ("[{allow: a, when: {b: {equals: 1}, optional: any}}]", "[0].when.optional"),
+        ("[{allow: a, when: {b..c: {equals: 1}}}]", "[0].when.b..c"),
+        ("[{allow: a, when: {'b[0]': {equals: 1}}}]", "[0].when.b[0]"),
+        ("[{allow: a, when: {a.b.c.d.e.f.g.h.i: {equals: 1}}}]", "[0].when.a.b.c.d.e.f.g.h.i"),
+        ("[{allow: a, when: {b: {absent: false}}}]", "[0].when.b.absent"),
+        ("[{allow: a, when: {b: {range: {}}}}]", "[0].when.b.range"),
+        ("[{allow: a, when: {b: {range: {min: a}}}}]", "[0].when.b.range.min"),
+        ("[{allow: a, when: {b: {range: {max: true}}}}]", "[0].when.b.range.max"),
+        ("[{allow: a, when: {b: {range: {min: 2, max: 1}}}}]", "[0].when.b.range"),
+        ("[{allow: a, when: {b: {not: {}}}}]", "[0].when.b.not"),
+        ("[{allow: a, when: {b: {not: {equals: 1, glob: a}}}}]", "[0].when.b.not"),
+        ("[{allow: a, when: {b: {not: {not: {equals: 1}}}}}]", "[0].when.b.not.not"),
+        ("[{allow: a, when: {b: {not: {absent: true}}}}]", "[0].when.b.not.absent"),
         ("[{allow: a, when: {b: {one_of: c}}}]", "[0].when.b.one_of"),
     ],
 )

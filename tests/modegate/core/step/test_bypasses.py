@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from modegate.core.policy.conditions import Condition, When
+from modegate.core.policy.conditions import Equals
 from modegate.core.policy.model import Effect, Limits
+from modegate.core.policy.when import When
 from support.clients import CLIENTS
 from support.playbook import (
     DONE,
@@ -36,7 +37,7 @@ from support.playbook import (
 
 REQUEST = request("read", "grep", "edit", "write", "readgrep", stream=True)
 RULES = policy(
-    mode("plan", "read", "grep", rule("edit", When({"path": Condition(equals="plan.md")}))),
+    mode("plan", "read", "grep", rule("edit", When({"path": Equals("plan.md")}))),
     limits=Limits(frame=100_000),
 )
 SECRET = "S3CRET-ARGUMENT"
@@ -276,7 +277,7 @@ def test_what_a_refused_call_brings_cannot_speak_for_another() -> None:
 
 def test_half_a_character_in_each_piece() -> None:
     """JavaScript joins two halves of a pair: no condition is met by text that the gate cannot see whole."""
-    denied = rule("edit", When({"path": Condition(equals="😀")}), Effect.DENY)
+    denied = rule("edit", When({"path": Equals("😀")}), Effect.DENY)
     rules = policy(mode("plan", denied, rule("edit")))
     halves = [piece(index=0, id="e", function={"name": "edit", "arguments": '{"path":"HIGH'})]
     halves.append(piece(index=0, function={"arguments": 'LOW"}'}))
@@ -291,7 +292,7 @@ def test_half_a_character_in_each_piece() -> None:
 @pytest.mark.parametrize("cut", [[], ["\\ude00"]], ids=["in-one-piece", "in-two"])
 def test_a_character_that_is_escaped_in_the_arguments(cut: list[str]) -> None:
     """Python writes arguments in ASCII: what the agent reads of them is what conditions are held to."""
-    denied = rule("edit", When({"path": Condition(equals="😀")}), Effect.DENY)
+    denied = rule("edit", When({"path": Equals("😀")}), Effect.DENY)
     rules = policy(mode("plan", denied, rule("edit")))
     whole_ = json.dumps({"path": "😀"})
     at = whole_.index(cut[0]) if cut else len(whole_)
@@ -302,7 +303,7 @@ def test_a_character_that_is_escaped_in_the_arguments(cut: list[str]) -> None:
     assert b"\\\\ud83d" in body
     got = Session(rules=rules).step(REQUEST, [body, said()])
     assert b'"edit"' not in got.body
-    allowed = policy(mode("plan", rule("edit", When({"path": Condition(equals="😀")}))))
+    allowed = policy(mode("plan", rule("edit", When({"path": Equals("😀")}))))
     got = Session(rules=allowed).step(REQUEST, [body])
     (made,) = read_stream(got.body)[0]["calls"].values()
     assert made == {"name": "edit", "arguments": json.dumps({"path": "😀"}, ensure_ascii=True)}

@@ -13,9 +13,10 @@ from modegate.core.errors import LogUnavailable, ModegateError
 from modegate.core.ids import ModeId, StepId
 from modegate.core.log.approval_events import ApprovalAsked
 from modegate.core.log.events import CallJudged, ModeSet, RequestHeader, TurnWithheld
-from modegate.core.policy.conditions import Condition, When
+from modegate.core.policy.conditions import Glob
 from modegate.core.policy.model import Effect as RuleEffect
 from modegate.core.policy.model import Exit, ExitOption, Limits
+from modegate.core.policy.when import When
 from modegate.core.step.effects import Append, CallUpstream, Counted, Finish, SendBytes, SendHead
 from modegate.core.step.exchange import Exchange, StepRequest
 from modegate.core.wire.request_body import RequestBody
@@ -203,9 +204,7 @@ def test_a_plan_is_no_argument_of_another_tool() -> None:
 
     By index and by the last name, a client would run `bash` with what stood beside the plan.
     """
-    denied = rule(
-        "bash", When({"command": Condition(glob="rm*")}, others_any=True), RuleEffect.DENY
-    )
+    denied = rule("bash", When({"command": Glob(("rm*",))}, others_any=True), RuleEffect.DENY)
     leave = Exit((ExitOption("Go", ModeId("wide")),))
     rules = policy(mode("plan", denied, "bash", exit=leave), mode("wide", "*"))
     session = Session(rules=rules)

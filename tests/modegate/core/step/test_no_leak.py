@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from modegate.core.ids import ToolName
 from modegate.core.policy import judge as rules
-from modegate.core.policy.conditions import Condition, When
+from modegate.core.policy.conditions import Equals, Glob
 from modegate.core.policy.judge import ToolCall, Verdict
 from modegate.core.policy.model import Effect, Limits
+from modegate.core.policy.when import When
 from modegate.core.wire.arguments import parse_arguments
 from support.clients import CLIENTS
 from support.playbook import (
@@ -41,8 +42,8 @@ MODE = mode(
     "plan",
     "read",
     "grep",
-    rule("edit", When({"path": Condition(equals="plan.md")})),
-    rule("bash", When({"command": Condition(glob="rm*")}), Effect.DENY),
+    rule("edit", When({"path": Equals("plan.md")})),
+    rule("bash", When({"command": Glob(("rm*",))}), Effect.DENY),
     rule("bash", None),
 )
 POLICY = policy(MODE, limits=Limits(held=20_000))

@@ -12,8 +12,9 @@ import pytest
 from modegate.core.ids import ModeId
 from modegate.core.log.approval_events import ApprovalAnswered, ApprovalAsked, ApprovalClosed
 from modegate.core.log.events import CallJudged, Event, ModeSet
-from modegate.core.policy.conditions import Condition, When
+from modegate.core.policy.conditions import Glob
 from modegate.core.policy.model import Effect, Exit, ExitOption, Limits
+from modegate.core.policy.when import When
 from support.playbook import (
     DONE,
     Got,
@@ -414,7 +415,7 @@ def test_an_approved_exit_then_a_write_is_verbatim(*, streamed: bool) -> None:
 WHEN = policy(
     mode(
         "plan",
-        rule("fetch", When({"url": Condition(glob="https://intern.example/*")}), Effect.ASK),
+        rule("fetch", When({"url": Glob(("https://intern.example/*",))}), Effect.ASK),
         exit=EXIT,
     )
 )

@@ -9,8 +9,9 @@ import pytest
 
 from modegate.core.dialects.common.body import Body
 from modegate.core.dialects.common.tool_filter import exit_edit, keep_edits, may_stay, names_of
-from modegate.core.policy.conditions import Condition, When
+from modegate.core.policy.conditions import Equals
 from modegate.core.policy.model import Effect, Rule
+from modegate.core.policy.when import When
 from modegate.core.wire.json_spans import apply
 from modegate.core.wire.request_body import RequestBody
 from support.playbook import Session, mode, policy
@@ -29,7 +30,7 @@ def of(*tools: Any) -> Tools:
     return Tools(RequestBody(json.dumps({"tools": tools}).encode()))
 
 
-SOME = Rule(Effect.ALLOW, "*", When({"q": Condition(equals="x")}, others_any=True))
+SOME = Rule(Effect.ALLOW, "*", When({"q": Equals("x")}, others_any=True))
 
 
 @pytest.mark.parametrize(

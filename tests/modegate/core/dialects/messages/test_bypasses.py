@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from modegate.core.policy.conditions import Condition, When
+from modegate.core.policy.conditions import Equals
+from modegate.core.policy.when import When
 from support.message_frames import (
     CLIENTS,
     SECRET,
@@ -160,7 +161,7 @@ def test_a_call_that_cannot_be_read_is_refused(frames: bytes) -> None:
     assert len(got.requests) == 2
 
 
-EDIT = policy(mode("plan", rule("edit", When({"path": Condition(equals="plan.md")}))))
+EDIT = policy(mode("plan", rule("edit", When({"path": Equals("plan.md")}))))
 EDITS: dict[str, tuple[list[str], bool]] = {
     "one piece": (['{"path":"plan.md"}'], True),
     "many pieces": (["", '{"pa', 'th":"pl', 'an.md"}'], True),

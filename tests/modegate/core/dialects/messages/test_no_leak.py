@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from modegate.core.ids import ToolName
 from modegate.core.policy import judge as rules
-from modegate.core.policy.conditions import Condition, When
+from modegate.core.policy.conditions import Equals
 from modegate.core.policy.judge import ToolCall, Verdict
 from modegate.core.policy.model import Limits
+from modegate.core.policy.when import When
 from modegate.core.wire.arguments import parse_arguments
 from support.message_frames import (
     CLIENTS,
@@ -31,7 +32,7 @@ from support.message_frames import (
 from support.messages import request
 from support.playbook import Got, Reply, bytewise, cut_at, mode, policy, rule
 
-MODE = mode("plan", "read", rule("edit", When({"path": Condition(equals="plan.md")})))
+MODE = mode("plan", "read", rule("edit", When({"path": Equals("plan.md")})))
 POLICY = policy(MODE, limits=Limits(held=20_000))
 TOOLS = ("read", "edit", "write")
 NAMES: list[Any] = ["read", "edit", "write", "reads", "", None, 7]

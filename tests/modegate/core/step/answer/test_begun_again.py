@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from modegate.core.ids import DEFAULT_MODE
-from modegate.core.policy.conditions import Condition, When
+from modegate.core.policy.conditions import Equals
 from modegate.core.policy.model import Effect as RuleEffect
 from modegate.core.policy.model import Exit, ExitOption
+from modegate.core.policy.when import When
 from modegate.scripted.model import ScriptedCall, Turn
 from support import responses
 from support.playbook import (
@@ -38,7 +39,7 @@ from support.playbook import (
 from support.speech import Agent
 from support.speeches import SPEECHES
 
-VIEW = rule("edit", When({"command": Condition(equals="view")}, others_any=True))
+VIEW = rule("edit", When({"command": Equals("view")}, others_any=True))
 RULES = policy(
     mode(
         "plan",

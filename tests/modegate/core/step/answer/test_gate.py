@@ -10,9 +10,10 @@ import pytest
 import modegate
 from modegate.core.ids import StepId, ToolName
 from modegate.core.log.events import CallJudged
-from modegate.core.policy.conditions import Condition, When
+from modegate.core.policy.conditions import Equals
 from modegate.core.policy.in_force import ModesInForce
 from modegate.core.policy.model import Effect, Policy
+from modegate.core.policy.when import When
 from modegate.core.step.answer.calls import Gathered, arguments_hash
 from modegate.core.step.answer.gate import Gate
 from modegate.core.step.answer.parts import Refused
@@ -139,7 +140,7 @@ def test_every_reading_must_be_allowed() -> None:
 
 def test_of_two_calls_in_one_place_the_second_is_judged_with_the_first() -> None:
     """If the first is refused it is gone, and the second stands alone."""
-    when = When({"path": Condition(equals="plan.md")})
+    when = When({"path": Equals("plan.md")})
     stands = in_force(policy(mode("plan", "read", rule("edit", when))))
     for first, released in (("read", False), ("write", True)):
         one = gathered(first, "{}", "id_of_the_first")

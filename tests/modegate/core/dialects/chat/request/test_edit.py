@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from modegate.core.dialects.chat.request.parsing import ChatRequest
-from modegate.core.policy.conditions import Condition, When
+from modegate.core.policy.conditions import Equals
 from modegate.core.policy.model import Effect, Mode, Policy, Rule
+from modegate.core.policy.when import When
 from modegate.core.wire.request_body import RequestBody
 from support.playbook import (
     PLAN,
@@ -191,7 +192,7 @@ def test_l6_what_the_provider_runs_needs_a_rule_that_allows_every_call(
     entry: dict[str, Any],
 ) -> None:
     """No call of it can wait for a person, and its arguments are not seen before it has run."""
-    some = When({"q": Condition(equals="x")}, others_any=True)
+    some = When({"q": Equals("x")}, others_any=True)
     for given in (Rule(Effect.ASK, "*"), Rule(Effect.ALLOW, "*", some)):
         shown = policy(mode("plan", "read", given))
         assert sent(raw(tool("read"), entry, tool("write")), shown)["tools"] == [
@@ -217,7 +218,7 @@ def test_b101_the_agents_own_definitions_keep_their_bytes() -> None:
 
 
 def test_a_tool_that_is_allowed_with_some_arguments_or_asked_for_is_shown() -> None:
-    view = When({"command": Condition("view")}, others_any=True)
+    view = When({"command": Equals("view")}, others_any=True)
     told = (
         Rule(Effect.ALLOW, "file_editor", view),
         Rule(Effect.ASK, "web_fetch"),

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from modegate.core.dialects.messages.dialect import MESSAGES
-from modegate.core.policy.conditions import Condition, When
+from modegate.core.policy.conditions import Equals
 from modegate.core.policy.model import Limits
+from modegate.core.policy.when import When
 from support import judges
 from support.message_frames import (
     CLIENTS,
@@ -428,7 +429,7 @@ def test_text_that_is_never_ended_does_not_keep_back_the_text_behind_it() -> Non
 
 
 EDIT = policy(
-    mode("plan", "read", rule("edit", When({"command": Condition(equals="view")}, others_any=True)))
+    mode("plan", "read", rule("edit", When({"command": Equals("view")}, others_any=True)))
 )
 VIEW = '{"command":"view"}'
 CREATE = '{"command":"create"}'

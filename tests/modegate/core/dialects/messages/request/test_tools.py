@@ -9,8 +9,9 @@ import pytest
 
 from modegate.core.dialects.messages.request.parsing import MessagesRequest
 from modegate.core.dialects.messages.request.tools import Tool, names_in_choice
-from modegate.core.policy.conditions import Condition, When
+from modegate.core.policy.conditions import Equals
 from modegate.core.policy.model import Effect
+from modegate.core.policy.when import When
 from modegate.core.wire.json_spans import Span
 from modegate.core.wire.request_body import RequestBody
 from support.messages import names, request, rules, sent, tool
@@ -180,8 +181,8 @@ def test_b015_b017_it_is_kept_only_if_each_of_its_names_is_allowed(
 
 
 ASKED = rule("web_search", effect=Effect.ASK)
-SOMETIMES = rule("web_search", When({"query": Condition(equals="a")}))
-NEVER_SOME = rule("web_search", When({"query": Condition(equals="a")}), Effect.DENY)
+SOMETIMES = rule("web_search", When({"query": Equals("a")}))
+NEVER_SOME = rule("web_search", When({"query": Equals("a")}), Effect.DENY)
 
 
 @pytest.mark.parametrize("rule_", [ASKED, SOMETIMES, NEVER_SOME], ids=["ask", "when", "deny when"])

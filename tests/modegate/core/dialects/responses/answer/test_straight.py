@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from modegate.core.log.events import CallJudged
-from modegate.core.policy.conditions import Condition, When
+from modegate.core.policy.conditions import Equals
 from modegate.core.policy.model import Limits
+from modegate.core.policy.when import When
 from support import judges
 from support.playbook import Reply, at_every_byte, bytewise, mode, policy, rule
 from support.responses import (
@@ -386,7 +387,7 @@ def test_another_call_behind_one_that_has_gone_ends_the_answer(found: list[Any])
 
 
 EDIT = policy(
-    mode("plan", "read", rule("edit", When({"command": Condition(equals="view")}, others_any=True)))
+    mode("plan", "read", rule("edit", When({"command": Equals("view")}, others_any=True)))
 )
 VIEW, CREATE = call("edit", '{"command":"view"}'), call("edit", '{"command":"create"}')
 WHEN = {

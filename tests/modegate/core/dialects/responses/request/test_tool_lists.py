@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modegate.core.policy.conditions import Condition, When
+from modegate.core.policy.conditions import Equals
 from modegate.core.policy.model import Effect, Policy, Rule
 from modegate.core.policy.names import glob_matches
+from modegate.core.policy.when import When
 from support.asked import (
     USER,
     assembled,
@@ -225,7 +226,7 @@ def ruled(*made: Rule) -> Policy:
 
 
 ANY = When({}, others_any=True)
-LOW = When({"query": Condition(equals="x")}, others_any=True)
+LOW = When({"query": Equals("x")}, others_any=True)
 
 
 @pytest.mark.parametrize(

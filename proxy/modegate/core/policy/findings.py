@@ -1,0 +1,68 @@
+"""What is found of a condition on an argument, and what all forms of condition have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any, Protocol
+
+
+class Answer(Enum):
+    """What is found of a condition."""
+
+    MET = auto()
+    UNMET = auto()
+    UNCLEAR = auto()
+    """The value is of another type than the form reads, or is not understood completely."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """An answer, and why it is not `MET`: a phrase that can follow the argument's name and a colon."""
+
+    answer: Answer
+    why: str = ""
+
+
+MET = Finding(Answer.MET)
+
+
+def unmet(why: str) -> Finding:
+    return Finding(Answer.UNMET, why)
+
+
+def unclear(why: str) -> Finding:
+    return Finding(Answer.UNCLEAR, why)
+
+
+def all_of(findings: Iterable[Finding]) -> Finding:
+    """Return what is found of several values, each of which must meet one condition.
+
+    Where some do and some do not, neither "it is met" nor "it is not" would be right for a `deny`.
+    """
+    found = list(findings)
+    wrong = [one for one in found if one.answer is not Answer.MET]
+    if not wrong:
+        return MET
+    vague = next((one for one in wrong if one.answer is Answer.UNCLEAR), None)
+    return vague or (unclear(wrong[0].why) if len(wrong) < len(found) else wrong[0])
+
+
+class Scope(Protocol):
+    """What a condition may ask of the mode that it stands in."""
+
+
+class Condition(Protocol):
+    """One form of condition."""
+
+    def judge(self, value: Any, scope: Scope) -> Finding:
+        """Judge one value of an argument that is there."""
+
+    def written(self) -> Mapping[str, Any]:
+        """Return the condition as the file has it, for the policy's hash."""
+
+
+def not_a(kind: str, value: Any) -> Finding:
+    """Say that a value is of another type; null stands for what is left out, so that is known."""
+    return unmet(f"must be {kind}") if value is None else unclear(f"must be {kind}")

@@ -1,0 +1,77 @@
+"""The forms of a condition that read what an argument says: a path, a patch.
+
+The readers stand in `core.argument`. Each is imported by the first value that needs it: parsers are large,
+and most policies have no such rule.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from modegate.core.argument.understanding import NotUnderstood
+from modegate.core.policy.findings import MET, Finding, Scope, all_of, not_a, unclear, unmet
+
+
+@dataclass(frozen=True, slots=True)
+class Under:
+    """`path: {under: …}`: a path that stays, as it is written, below one of these folders."""
+
+    folders: tuple[str, ...]
+
+    def judge(self, value: Any, scope: Scope) -> Finding:
+        return _below(self.folders, value) if isinstance(value, str) else not_a("a path", value)
+
+    def written(self) -> Mapping[str, Any]:
+        return {"path": {"under": self.folders}}
+
+
+@dataclass(frozen=True, slots=True)
+class PatchUnder:
+    """`patch: {under: …}`: a patch of which each file that it names is below one of these folders."""
+
+    folders: tuple[str, ...]
+
+    def judge(self, value: Any, scope: Scope) -> Finding:
+        if not isinstance(value, str):
+            return not_a("a patch", value)
+        from modegate.core.argument.patch import files_of
+
+        try:
+            files = files_of(value)
+        except NotUnderstood as error:
+            return unclear(str(error))
+        if not files:
+            return unclear("names no file")
+        return all_of(_below(self.folders, one) for one in files)
+
+    def written(self) -> Mapping[str, Any]:
+        return {"patch": {"under": self.folders}}
+
+
+def _below(folders: tuple[str, ...], path: str) -> Finding:
+    from modegate.core.argument.path import why_not_under
+
+    why = why_not_under(path, folders)
+    if not why:
+        return MET
+    return unmet(why) if _elsewhere(path, folders) else unclear(why)
+
+
+def _elsewhere(path: str, folders: tuple[str, ...]) -> bool:
+    """Return whether a path is surely in none of the folders.
+
+    It may be in `docs/` if it is absolute, as nobody knows here where the agent works. So may `Docs/a`, as
+    some file systems do not mind case.
+    """
+    from modegate.core.argument.path import problem, why_not_under
+
+    if problem(path) or any(folder.startswith("/") != path.startswith("/") for folder in folders):
+        return False
+    return bool(why_not_under(_plain(path), tuple(map(_plain, folders))))
+
+
+def _plain(path: str) -> str:
+    return unicodedata.normalize("NFKC", path).casefold()
