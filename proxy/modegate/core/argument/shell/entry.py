@@ -50,6 +50,8 @@ class Entry:
     """What a dangerous option does. It is refused for not being named above; this is what people are told."""
     numbers: bool = False
     """A number is an option: `-20`."""
+    globs: bool = False
+    """A glob that could become an option passes: no option matters in the versions that systems bring."""
     style: Style = "gnu"
     joined: bool = True
     """`-ovalue` is an option with its value. Where not, a number may still be joined: `-L2`."""

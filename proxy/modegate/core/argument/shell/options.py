@@ -63,7 +63,7 @@ class _Reading:
             if _is_option(word):
                 self._option(word)
                 continue
-            if word.glob_at_head:
+            if word.glob_at_head and not self.entry.globs:
                 raise NotUnderstood(
                     f"`{shown(word.text)}` could match a file that is called like an option of "
                     f"`{self.label}`; quote it, or write `./{shown(word.text)}`"
@@ -129,7 +129,7 @@ class _Reading:
                 raise NotUnderstood(self._why_refused(name, text))
 
     def _next(self, word: Word, name: str) -> None:
-        """Take the next word as the value. If it looks like an option it could be one to another version."""
+        """Take the next word as the value. If it looks like an option, it must be safe as one, too."""
         if self.at == len(self.words):
             raise NotUnderstood(f"`{self.label} {name}` needs a value")
         value = self.words[self.at]
@@ -138,16 +138,24 @@ class _Reading:
             raise NotUnderstood(
                 f"`{shown(value.text)}` behind `{name}` can become several words; quote it"
             )
-        if _is_option(value) and not _NO_OPTION.match(value.text):
+        if _is_option(value) and not (_NO_OPTION.match(value.text) or self._is_flag(value.text)):
             raise NotUnderstood(
                 f"`{shown(value.text)}` behind `{name}` looks like an option of `{self.label}`"
             )
         self._add(word, name, value.text, len(word.text))
 
+    def _is_flag(self, text: str) -> bool:
+        """Return whether a word is an option, or several, that take no value."""
+        short = self.entry.style == "gnu" and not text.startswith("--")
+        return text in self.entry.options or (
+            short and all(f"-{letter}" in self.entry.options for letter in text[1:])
+        )
+
     def _add(self, word: Word, name: str, value: str, starts: int) -> None:
         """Note an option whose value begins at `starts` of its word."""
         glob = _GLOB.search(word.text) if word.glob else None
-        if word.glob and (glob is None or glob.start() < starts or name in self.entry.choices):
+        judged = name in self.entry.choices or self.entry.check is not None
+        if word.glob and (judged or glob is None or glob.start() < starts):
             raise NotUnderstood(f"`{shown(word.text)}` can become another option; quote it")
         choices = self.entry.choices.get(name)
         if choices is not None and value not in choices:

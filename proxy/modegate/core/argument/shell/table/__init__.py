@@ -7,7 +7,8 @@ and `xargs` (they run anything), what talks to a network, `env` and `printenv` (
 from modegate.core.argument.shell.table.files import FILES
 from modegate.core.argument.shell.table.git import GIT
 from modegate.core.argument.shell.table.search import SEARCH
+from modegate.core.argument.shell.table.system import SYSTEM
 from modegate.core.argument.shell.table.text import TEXT
 from modegate.core.argument.shell.table.versions import VERSIONS
 
-ENTRIES = {**FILES, **SEARCH, **TEXT, **VERSIONS, "git": GIT}
+ENTRIES = {**FILES, **SEARCH, **SYSTEM, **TEXT, **VERSIONS, "git": GIT}

@@ -1,6 +1,7 @@
 """Programs that list files and tell of them."""
 
 from modegate.core.argument.shell.entry import ANY, Entry, entry
+from modegate.core.argument.shell.readers.tar import why_not_tar
 
 _ANY = """
     basename dirname realpath readlink stat du df pwd ls dir vdir eza exa lsd which
@@ -41,5 +42,10 @@ FILES: dict[str, Entry] = {
         needs="-l | -v | -Z | -z | -t | -p",
         ends=False,
         refused={"-o -n -f -u": "writes", "-d": "writes"},
+    ),
+    **dict.fromkeys(("tar", "gtar", "bsdtar"), Entry(any_options=True, check=why_not_tar)),
+    "gzip": entry(
+        "-l -v -q --list --verbose --quiet --help --version",
+        needs="-l | --list | --help | --version",
     ),
 }

@@ -101,9 +101,33 @@ ZGREP = entry(
     numbers=True,
     refused={"-f --file": "makes a file"},
 )
+# ugrep, which some agents bring along as `grep`, has options that run programs and write.
+GREP = entry(
+    """
+    -a -b -c -E -F -G -H -h -I -i -L -l -n -o -P -q -R -r -s -T -U -V -v -w -x -z -Z -0 --basic-regexp
+    --extended-regexp --fixed-strings --perl-regexp --ignore-case --no-ignore-case --invert-match
+    --word-regexp --line-regexp --count --files-with-matches --files-without-match --only-matching --quiet
+    --silent --no-messages --byte-offset --with-filename --no-filename --line-number --initial-tab --null
+    --null-data --text --binary --line-buffered --recursive --dereference-recursive --no-group-separator
+    --help --version
+    """,
+    """
+    -A -B -C -D -d -e -f -m --after-context --before-context --max-count --regexp --file --binary-files
+    --directories --devices --include --exclude --exclude-dir --include-dir --exclude-from --label
+    --group-separator
+    """,
+    "--color --colour --context",
+    numbers=True,
+    globs=True,
+    refused={
+        "--filter --pager --view -Q --query": "runs a program in ugrep",
+        "--save-config --config": "writes or reads options in ugrep",
+    },
+)
 
 SEARCH: dict[str, Entry] = {
-    **dict.fromkeys(("grep", "egrep", "fgrep", "pgrep", "pidof"), ANY),
+    **dict.fromkeys(("grep", "egrep", "fgrep"), GREP),
+    **dict.fromkeys(("pgrep", "pidof"), ANY),
     **dict.fromkeys(("zgrep", "zegrep", "zfgrep"), ZGREP),
     "find": Entry(any_options=True, check=why_not_find),
     "rg": RIPGREP,

@@ -1,7 +1,8 @@
 """Compilers, interpreters and package managers: what version they are, and what is installed.
 
 None of them builds, fetches or runs anything here. `python -m pip` is not among them, since `-m` takes a
-module from the folder at hand first; nor `yarn` and `pnpm`, which a repository tells what to run.
+module from the folder at hand first; nor `yarn` and `pnpm`, which a repository tells what to run; nor
+`npm ls`, which writes a log and asks its registry for a newer npm.
 """
 
 from __future__ import annotations
@@ -42,20 +43,6 @@ PIP = entry(
             refused=_PIP_REFUSED,
         ),
         "check": entry(_PIP, operands=0, refused=_PIP_REFUSED),
-    },
-)
-_NPM_LS = entry(
-    "-a -g -l -p --all --global --json --long --parseable --link --production --dev --unicode --no-unicode",
-    "--depth --omit --include",
-    "--only --prod",
-)
-NPM = entry(
-    "--version -v",
-    alone=False,
-    needs="--version | -v",
-    commands={
-        **dict.fromkeys(("ls", "list", "la", "ll"), _NPM_LS),
-        **dict.fromkeys(("root", "prefix"), entry("-g --global", operands=0)),
     },
 )
 CARGO = entry(
@@ -106,7 +93,7 @@ GO = entry(
 )
 
 _VERSIONS = """
-    python python3 python2 pypy3 node deno bun ruby perl php lua luajit rustc rustup uv poetry pipx ruff
+    python python3 python2 pypy3 node npm deno bun ruby perl php lua luajit rustc rustup uv poetry pipx ruff
     black mypy cmake ninja meson make gmake curl bash zsh docker psql mysql sqlite3 clang clangd
 """
 _LONG = "npx tsc eslint prettier git-lfs ghc swift R julia gdb lldb tmux ansible terraform"
@@ -117,7 +104,6 @@ VERSIONS: dict[str, Entry] = {
     **dict.fromkeys(_LONG.split(), _LONG_ONLY),
     **dict.fromkeys(_DASHED.split(), _ONE_DASH),
     **dict.fromkeys(("pip", "pip3"), PIP),
-    "npm": NPM,
     "cargo": CARGO,
     "go": GO,
 }
