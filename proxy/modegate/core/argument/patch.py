@@ -31,6 +31,12 @@ _HIDDEN = re.compile(
 GNU patch takes off blanks, `X` and `- ` in front of a whole diff, and Codex blanks in front of a header.
 """
 
+_OTHER_HUNK = re.compile(
+    rf"^{_FRONT}(?:@@\ -[0-9]|[0-9]+(?:,[0-9]+)?[acdi][0-9,]*[ \t]*$|\*{{9}})",
+    re.MULTILINE | re.VERBOSE,
+)
+"""A hunk of a diff, for which GNU patch would find some name in an envelope: any line with `--- ` will do."""
+
 _BEGIN = "*** Begin Patch\n"
 _END = "*** End Patch\n"
 _NAME = r"(\S(?:.*\S)?)\n"
@@ -79,7 +85,8 @@ def files_of(patch: str) -> tuple[str, ...]:
 
 def _enveloped(text: str) -> list[str]:
     """Read an envelope: https://github.com/openai/codex, `codex-rs/apply-patch/src/parser.rs`."""
-    _refuse_hidden(text, 0, len(text))
+    _refuse(_HIDDEN, text, 0, len(text))
+    _refuse(_OTHER_HUNK, text, 0, len(text))
     files: list[str] = []
     at = len(_BEGIN)
     while (section := _SECTION.match(text, at)) is not None:
@@ -103,7 +110,7 @@ def _unified(text: str) -> list[str]:
         start = at = header.end()
         while (hunk := _HUNK.match(text, at)) is not None:
             at = _behind(text, hunk)
-        _refuse_hidden(text, start, at)
+        _refuse(_HIDDEN, text, start, at)
     return files
 
 
@@ -124,8 +131,8 @@ def _behind(text: str, hunk: re.Match[str]) -> int:
     return no_end.end() if no_end is not None else at
 
 
-def _refuse_hidden(text: str, start: int, end: int) -> None:
-    hidden = _HIDDEN.search(text, start, end)
+def _refuse(lines: re.Pattern[str], text: str, start: int, end: int) -> None:
+    hidden = lines.search(text, start, end)
     if hidden is not None:
         raise _unread(text, hidden.start())
 

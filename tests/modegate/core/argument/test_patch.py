@@ -111,6 +111,9 @@ HIDDEN = {
     "indented unified": enveloped("*** Update File: a\n --- a/b\n +++ b/b\n @@ -1 +1 @@\n"),
     "encapsulated unified": enveloped("*** Update File: a\n- --- a/b\n- +++ b/b\n"),
     "context diff": enveloped("*** Update File: a\n *** a/b\n --- a/b\n"),
+    "half of a unified diff": enveloped("*** Update File: a\n+++ b/y\n@@ -1 +1 @@\n-x\n+y\n"),
+    "normal diff": enveloped("*** Update File: a\n--- b/y\n 1c1\n < x\n ---\n > y\n"),
+    "hunk of a context diff": enveloped("*** Update File: a\n--- b/y\n ***************\n"),
     "git header in an envelope": enveloped("*** Update File: a\n diff --git a/b b/b\n"),
     "index line in an envelope": enveloped("*** Update File: a\n Index: b\n"),
     "envelope in a unified diff": SIDES + "@@ -1 +1,2 @@\n a\n *** Delete File: b\n",
@@ -162,6 +165,7 @@ LARGE = {
     "a long name": enveloped("*** Add File: a" + " a" * (MAX_PATCH // 3) + "\n"),
     "hunks": SIDES + "@@ -1 +1 @@\n \n" * (MAX_PATCH // 15),
     "one hunk": SIDES + "@@ -1,300000 +1,300000 @@\n" + " \n" * 300_000,
+    "digits": enveloped("*** Update File: a\n " + "1" * (MAX_PATCH // 2) + "\n"),
     "no end of lines": "-" * MAX_PATCH,
 }
 
