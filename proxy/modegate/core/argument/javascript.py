@@ -80,7 +80,9 @@ class _Reader:
                     self._declaration(one)
             case "expression_statement", [one] if _called(one) in _SHOWING:
                 self._values(listed(parts(one)[1]))
-            case "expression_statement", [one]:
+            case "expression_statement", [one] if not text_of(one).startswith(
+                "{"
+            ):  # that is a block
                 self._value(one)
             case _:
                 raise unread(node)
