@@ -11,6 +11,7 @@ from modegate.core.log.events import Event, ModeSet, SessionOpen
 from modegate.core.log.fold import State
 from modegate.core.log.records import Entry, Record
 from modegate.core.policy.gating import LABELS, Gating
+from modegate.core.policy.in_force import initial_mode
 from modegate.core.policy.model import Level
 from modegate.server.log.batch_writer import PERIOD_S
 from modegate.server.log.protocol import Listed, Seen
@@ -46,7 +47,8 @@ async def new_session(connection: Connection, command: NewSession) -> Message:
     events: list[tuple[str, Event]] = [
         (connection.by("new"), SessionOpen(client, "/acp", ACP, cwd=command.cwd))
     ]
-    first = services.policies.current.sessions.initial(key.tenant)
+    # The agent that will work in it is another program than the client.
+    first = initial_mode(services.policies.current, key.tenant, None)
     if first != DEFAULT_MODE:
         events.append(("policy", ModeSet(first)))
     entries = [Entry(now, by, event) for by, event in events]

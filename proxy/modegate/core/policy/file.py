@@ -90,6 +90,8 @@ def meaning(policy: Policy) -> str:
         content["approvals"] = policy.approvals
     # The order is that of the fields, and of the keys in mappings.
     said = msgspec.to_builtins(content, order="deterministic")
+    if not policy.sessions.initial_mode_by_agent:
+        del said["sessions"]["initial_mode_by_agent"]
     for name, mode in policy.modes.items():
         said["modes"][name] = _mode_meaning(mode, said["modes"][name])
     return hashlib.sha256(msgspec.json.encode(said)).hexdigest()[:16]
@@ -128,10 +130,16 @@ def _by_tenant(value: YamlValue) -> dict[Tenant, ModeId]:
     return {tenant: mode for tenant, mode in read.items() if mode is not None}
 
 
+def _by_agent(value: YamlValue) -> dict[str, ModeId]:
+    read = {glob: mode_reference(mode) for glob, mode in (value.mapping() or {}).items()}
+    return {glob: mode for glob, mode in read.items() if mode is not None}
+
+
 _INITIAL = Section(
     "sessions.initial_mode",
-    Field("default", mode_reference, "initial_mode", about="For all other tenants."),
+    Field("default", mode_reference, "initial_mode", about="For all others."),
     Field("tenants", _by_tenant, "initial_mode_by_tenant", about="By tenant."),
+    Field("agents", _by_agent, "initial_mode_by_agent", about="By a glob of the user-agent."),
 )
 
 

@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from modegate.core.errors import BadSession, ModeGone, SessionUnreadable
-from modegate.core.ids import DEFAULT_MODE, ModeId, Seq, SessionId, ToolName
+from modegate.core.ids import DEFAULT_MODE, ModeId, Seq, SessionId, Tenant, ToolName
 from modegate.core.log.fold import State
 from modegate.core.policy import judge as verdicts
 from modegate.core.policy.judge import Judgement, ToolCall, Verdict
 from modegate.core.policy.model import Effect, Mode, Policy
+from modegate.core.policy.names import glob_matches, is_glob
 
 MAX_CHAIN = 8
 """Sessions in a chain of parents; agents measured nest five deep."""
@@ -130,17 +131,44 @@ def _mode(policy: Policy, session: SessionId, mode: ModeId) -> Mode:
 
 
 def tightest(policy: Policy, candidates: Iterable[ModeId]) -> ModeId:
-    """Return the mode that lets least through: with the fewest rules that allow or ask; else `default`.
+    """Return the mode that seems to let least through; `default` only if there is no other.
 
-    A mode that the policy no longer has lets nothing through. Among equals the first by name.
+    It is the one with the fewest globs that allow or ask, then with the fewest such rules. A mode that the
+    policy no longer has lets nothing through. Among equals the first by name.
     """
     modes = set(candidates) - {DEFAULT_MODE}
-    return min(modes, key=lambda mode: (_openings(policy, mode), mode), default=DEFAULT_MODE)
+    return min(modes, key=lambda mode: (*_openings(policy, mode), mode), default=DEFAULT_MODE)
 
 
-def _openings(policy: Policy, mode: ModeId) -> int:
+def _openings(policy: Policy, mode: ModeId) -> tuple[int, int]:
     known = policy.modes.get(mode)
-    return sum(rule.effect is not Effect.DENY for rule in known.rules) if known else -1
+    if known is None:
+        return -1, -1
+    opening = [rule for rule in known.rules if rule.effect is not Effect.DENY]
+    return sum(is_glob(rule.pattern) for rule in opening), len(opening)
+
+
+def initial_mode(policy: Policy, tenant: Tenant, agent: str | None) -> ModeId:
+    """Return the mode in which a new session begins, by its tenant and its agent.
+
+    Where several things are said of it, the tightest mode counts, and `default` only if nothing else is said.
+
+    Args:
+        policy: the policy now.
+        tenant: of the session.
+        agent: the `user-agent` of its first request; None if that is not known yet: the session may be any
+            agent's.
+    """
+    rules = policy.sessions
+    said = [
+        mode
+        for pattern, mode in rules.initial_mode_by_agent.items()
+        if agent is None or glob_matches(pattern, agent)
+    ]
+    said += [mode for one, mode in rules.initial_mode_by_tenant.items() if one == tenant]
+    if not said or (agent is None and tenant not in rules.initial_mode_by_tenant):
+        said.append(rules.initial_mode)
+    return tightest(policy, said)
 
 
 def derived_start(policy: Policy, kin: Iterable[State], now_ms: int) -> ModeId:

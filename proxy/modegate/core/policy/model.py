@@ -127,10 +127,8 @@ class Sessions:
     when_missing: Literal["derive", "reject"] = "derive"
     initial_mode: ModeId = ModeId("default")
     initial_mode_by_tenant: Mapping[Tenant, ModeId] = field(default_factory=dict)
-
-    def initial(self, tenant: Tenant = LOCAL) -> ModeId:
-        """Return the mode in which a new session of this tenant begins."""
-        return self.initial_mode_by_tenant.get(tenant, self.initial_mode)
+    initial_mode_by_agent: Mapping[str, ModeId] = field(default_factory=dict)
+    """By a glob of the `user-agent`; `in_force.initial_mode` has the whole rule."""
 
 
 @dataclass(frozen=True, slots=True)

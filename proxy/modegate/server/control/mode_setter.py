@@ -10,6 +10,7 @@ from modegate.core.errors import UnknownMode
 from modegate.core.ids import DEFAULT_MODE, ModeId, SessionId, SessionKey
 from modegate.core.levels import follows, to_set
 from modegate.core.log.fold import State
+from modegate.core.policy.in_force import initial_mode
 from modegate.core.policy.model import Level, Policy
 from modegate.server.log.folds import Folds
 from modegate.server.log.protocol import EventLog
@@ -60,7 +61,8 @@ class ModeSetter:
             raise UnknownMode(wanted, (DEFAULT_MODE, *policy.modes))
         # Before the state, as when a session is opened: see `Sessions`.
         seen = await self._log.was_seen(key)
-        first = DEFAULT_MODE if seen else policy.sessions.initial(key.tenant)
+        # Nobody knows which agent will come: what is tighter needs more to be left.
+        first = DEFAULT_MODE if seen else initial_mode(policy, key.tenant, None)
         was, followed = DEFAULT_MODE, None
 
         def checked(state: State) -> None:

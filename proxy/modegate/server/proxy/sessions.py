@@ -15,7 +15,14 @@ from modegate.core.levels import follows
 from modegate.core.log.events import Event, ModeSet, SessionOpen
 from modegate.core.log.fold import State
 from modegate.core.policy.gating import ALONE, Gating, Held, gating, held
-from modegate.core.policy.in_force import DAY_MS, MAX_CHAIN, ModesInForce, modes_in_force, tightest
+from modegate.core.policy.in_force import (
+    DAY_MS,
+    MAX_CHAIN,
+    ModesInForce,
+    initial_mode,
+    modes_in_force,
+    tightest,
+)
 from modegate.core.policy.model import Policy
 from modegate.core.step.stored_answers import known
 from modegate.server.clock import Clock
@@ -104,7 +111,8 @@ class Sessions:
         """Return whether the log and the policy leave open in which mode the session begins."""
         if state.begun or state.unreadable is not None:
             return False
-        plain = not found.derived and policy.sessions.initial(found.key.tenant) == DEFAULT_MODE
+        initial = initial_mode(policy, found.key.tenant, found.agent)
+        plain = not found.derived and initial == DEFAULT_MODE
         return not plain and not self._began(found.key)
 
     async def stand(self, key: SessionKey, policy: Policy) -> ModesInForce:
@@ -124,7 +132,7 @@ class Sessions:
 
     async def _first_mode(self, found: Identified, policy: Policy) -> ModeId:
         """Return the mode in which a session begins that was never seen."""
-        initial = policy.sessions.initial(found.key.tenant)
+        initial = initial_mode(policy, found.key.tenant, found.agent)
         if not found.derived:
             return initial
         theirs = await self._siblings.start(found.key.tenant, found.agent, policy)

@@ -285,6 +285,12 @@ def test_conditions_are_checked(when: str, path: str, message: str) -> None:
         ),
         ("sessions: {initial_mode: {tenants: []}}", "sessions.initial_mode.tenants", "a mapping"),
         ("sessions: {initial_mode: {default: x}}", "sessions.initial_mode.default", "no such mode"),
+        (
+            "sessions: {initial_mode: {agents: {a*: x}}}",
+            "sessions.initial_mode.agents.a*",
+            "no such mode",
+        ),
+        ("sessions: {initial_mode: {agents: [a]}}", "sessions.initial_mode.agents", "a mapping"),
         ("limits: []", "limits", "must be a mapping"),
         ("approvals: 60s", "approvals", "must be a mapping"),
         ("approvals: {timeout: never}", "approvals.timeout", "must be seconds"),
@@ -425,6 +431,31 @@ def test_the_hash_is_of_the_meaning(change: Any) -> None:
 def test_another_meaning_has_another_hash(old: str, new: str) -> None:
     assert old in FULL
     assert parse(FULL.replace(old, new, 1)).hash != parse(FULL).hash
+
+
+BY_AGENT = (
+    "sessions: {initial_mode: {default: plan, agents: {claude-cli/*: plan, gptme*: default}}}"
+)
+
+
+def test_the_first_mode_by_agent_is_read_and_is_part_of_the_meaning() -> None:
+    policy = parse(with_tools("[read]") + f"\n{BY_AGENT}\n")
+    assert policy.sessions == Sessions(
+        initial_mode=_mode("plan"),
+        initial_mode_by_agent={"claude-cli/*": _mode("plan"), "gptme*": _mode("default")},
+    )
+    other = parse(with_tools("[read]") + "\nsessions: {initial_mode: plan}\n")
+    assert policy.hash != other.hash
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [(FULL, "27d2557db964f3e5"), (with_tools("[read]"), "09ccdfeb6fb1a138")],
+    ids=["every key of the first version", "the smallest"],
+)
+def test_a_policy_without_newer_keys_keeps_its_hash(text: str, expected: str) -> None:
+    """Logs and people name policies by it."""
+    assert parse(text).hash == expected
 
 
 words = st.sampled_from(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modegate.core.errors import BadSession, ModeGone, SessionUnreadable
-from modegate.core.ids import DEFAULT_MODE, ModeId, Seq, SessionId, ToolName
+from modegate.core.ids import DEFAULT_MODE, LOCAL, ModeId, Seq, SessionId, Tenant, ToolName
 from modegate.core.log.fold import State
 from modegate.core.policy.conditions import Equals
 from modegate.core.policy.in_force import (
@@ -18,11 +18,12 @@ from modegate.core.policy.in_force import (
     ModeInForce,
     combine,
     derived_start,
+    initial_mode,
     modes_in_force,
     tightest,
 )
 from modegate.core.policy.judge import ToolCall, Verdict, judge
-from modegate.core.policy.model import Effect, Mode, Policy, Rule
+from modegate.core.policy.model import Effect, Mode, Policy, Rule, Sessions
 from modegate.core.policy.when import When
 
 ALLOW, ASK, DENY = Effect.ALLOW, Effect.ASK, Effect.DENY
@@ -259,3 +260,55 @@ def test_a_chain_is_never_looser_than_one_of_its_modes(names: list[str], tool: s
     alone = {judge(POLICY.modes[ModeId(n)], call(tool)).verdict for n in names if n != DEFAULT_MODE}
     order = [Verdict.ANSWER, Verdict.ASK, Verdict.RELEASE]
     assert together.verdict == next((v for v in order if v in alone), Verdict.RELEASE)
+
+
+PLAN_ID, REVIEW_ID, LOCKED_ID = PLAN.id, REVIEW.id, LOCKED.id
+FOR_CI = Sessions(initial_mode_by_tenant={Tenant("ci"): REVIEW_ID})
+FOR_CLAUDE = Sessions(
+    initial_mode=REVIEW_ID,
+    initial_mode_by_tenant={Tenant("ci"): REVIEW_ID, Tenant("free"): DEFAULT_MODE},
+    initial_mode_by_agent={
+        "claude-cli/*": LOCKED_ID,
+        "gptme/*": DEFAULT_MODE,
+        "*helper*": PLAN_ID,
+        "claude-cli/1.*": REVIEW_ID,
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("sessions", "tenant", "agent", "expected"),
+    [
+        pytest.param(Sessions(), LOCAL, "a/1", DEFAULT_MODE, id="nothing-said"),
+        pytest.param(FOR_CI, LOCAL, "a/1", DEFAULT_MODE, id="of-another-tenant"),
+        pytest.param(FOR_CI, Tenant("ci"), "a/1", REVIEW_ID, id="of-its-tenant"),
+        pytest.param(FOR_CLAUDE, LOCAL, "codex/1", REVIEW_ID, id="of-no-glob"),
+        pytest.param(FOR_CLAUDE, LOCAL, "claude-cli/2.1", LOCKED_ID, id="of-its-agent"),
+        pytest.param(FOR_CLAUDE, LOCAL, "Claude-CLI/2.1", REVIEW_ID, id="another-case"),
+        pytest.param(FOR_CLAUDE, LOCAL, "claude-cli/1.9", LOCKED_ID, id="the-tightest-of-two-globs"),
+        pytest.param(FOR_CLAUDE, LOCAL, "gptme/1", DEFAULT_MODE, id="an-agent-freed"),
+        pytest.param(FOR_CLAUDE, LOCAL, "gptme/1 helper", PLAN_ID, id="freed-and-not"),
+        pytest.param(FOR_CLAUDE, Tenant("ci"), "gptme/1", REVIEW_ID, id="freed-but-not-by-tenant"),
+        pytest.param(FOR_CLAUDE, Tenant("ci"), "claude-cli/2", LOCKED_ID, id="agent-tighter"),
+        pytest.param(FOR_CLAUDE, Tenant("free"), "claude-cli/2", LOCKED_ID, id="tenant-freed"),
+        pytest.param(FOR_CLAUDE, Tenant("free"), "codex/1", DEFAULT_MODE, id="tenant-freed-only"),
+        pytest.param(FOR_CLAUDE, LOCAL, None, LOCKED_ID, id="an-agent-that-nobody-knows-yet"),
+        pytest.param(FOR_CI, LOCAL, None, DEFAULT_MODE, id="unknown-and-nothing-said"),
+        pytest.param(
+            Sessions(initial_mode=PLAN_ID, initial_mode_by_agent={"a*": DEFAULT_MODE}),
+            LOCAL, None, PLAN_ID, id="unknown-and-perhaps-free",
+        ),
+    ],
+)  # fmt: skip
+def test_a_session_begins_in_the_mode_of_its_tenant_and_its_agent(
+    sessions: Sessions, tenant: Tenant, agent: str | None, expected: ModeId
+) -> None:
+    policy = replace(POLICY, sessions=sessions)
+    assert initial_mode(policy, tenant, agent) == expected
+
+
+def test_a_glob_lets_more_through_than_any_number_of_names() -> None:
+    names = mode("names", *((ALLOW, f"t{n}") for n in range(9)))
+    glob = mode("all", (ALLOW, "*"))
+    policy = Policy("hash", {m.id: m for m in (names, glob)})
+    assert tightest(policy, [names.id, glob.id]) == names.id

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modegate.core.ids import LOCAL, ModeId, Tenant, ToolName
+from modegate.core.ids import ModeId, ToolName
 from modegate.core.policy.conditions import Equals, Glob, OneOf
 from modegate.core.policy.judge import ToolCall, Verdict, judge, may_offer
-from modegate.core.policy.model import EXIT_TOOL, Effect, Mode, Rule, Sessions
+from modegate.core.policy.model import EXIT_TOOL, Effect, Mode, Rule
 from modegate.core.policy.names import glob_matches
 from modegate.core.policy.when import When
 
@@ -178,12 +178,6 @@ def test_a_tool_is_offered_if_some_call_of_it_could_pass(
     rules: tuple[Rule | str, ...], offered: bool
 ) -> None:
     assert may_offer(mode(*rules), ToolName("t")) is offered
-
-
-def test_a_session_begins_in_the_mode_of_its_tenant() -> None:
-    sessions = Sessions(initial_mode_by_tenant={Tenant("ci"): ModeId("plan")})
-    assert (sessions.initial(), sessions.initial(Tenant("ci"))) == ("default", "plan")
-    assert sessions.initial(LOCAL) == "default"
 
 
 values = st.sampled_from([None, True, False, 0, 1, 1.0, "1", "a", "ab"])

@@ -39,6 +39,7 @@ PLAN = ModeId("plan")
 MODES = {PLAN: Mode(PLAN, "Plan", "", "", ())}
 SAYS_DEFAULT = Policy("d", MODES)
 SAYS_PLAN = Policy("p", MODES, sessions=Rules(initial_mode=PLAN))
+SAYS_PLAN_FOR_AGENT = Policy("a", MODES, sessions=Rules(initial_mode_by_agent={"agent/*": PLAN}))
 S, KIN, PARENT = key_of("s"), key_of("d-kin"), key_of("parent")
 AGENT = "agent/1"
 DATABASES = 400
@@ -410,6 +411,39 @@ async def test_leaving_the_initial_mode_before_the_first_request_loosens(world: 
         S, ModeId("default"), by="person:cli", allow=lambda level, _: levels.append(level)
     )
     assert (change.was, change.changed, levels) == ("plan", True, [Level.FULL])
+
+
+@pytest.mark.parametrize(
+    ("first", "begins"), [(AGENT, "plan"), ("another/1", "default")], ids=["named", "another"]
+)
+async def test_the_agent_of_the_first_request_decides_where_the_session_begins(
+    world: World, first: str, begins: str
+) -> None:
+    """What comes later, of whatever agent and under whatever policy, changes nothing."""
+    world.start()
+    for agent in (first, AGENT, "another/1"):
+        found = Identified(S, "path", given=True, derived=False, parent=None, agent=agent)
+        for process in world.processes:
+            for policy in (SAYS_PLAN_FOR_AGENT, SAYS_DEFAULT, SAYS_PLAN)[
+                : 1 if agent is first else 3
+            ]:
+                in_force = await process.sessions.enter(found, policy, "/v1/x")
+                await process.batch_writer.flush()
+                assert in_force.label == begins
+
+
+async def test_before_the_first_request_a_person_is_told_of_the_tightest_beginning(
+    world: World,
+) -> None:
+    """Nobody knows which agent will come, so that default has to be said, and is then in force."""
+    world.start()
+    process, levels = world.processes[0], list[Level]()
+    setter = ModeSetter(process.log, process.folds, Fixed(SAYS_PLAN_FOR_AGENT))
+    change = await setter.set_mode(
+        S, ModeId("default"), by="person:cli", allow=lambda level, _: levels.append(level)
+    )
+    assert (change.was, change.changed, levels) == ("plan", True, [Level.FULL])
+    assert await steps(world, Known(SAYS_PLAN_FOR_AGENT, nothing)) == {"default"}
 
 
 @dataclass
