@@ -86,7 +86,7 @@ def mode(client: ControlClient, session: str, mode: str | None, as_json: bool) -
               modegate mode my-session default
     """
 
-    path = _path(session)
+    path = session_path(session)
     if mode is None:
         state = client.get(path)
         click.echo(json.dumps(state) if as_json else printable(state["inForce"]))
@@ -145,9 +145,9 @@ def show(client: ControlClient, session: str, follow: bool, as_json: bool) -> No
     Example: modegate log my-session --follow
     """
 
-    path = f"{_path(session)}/events"
+    path = f"{session_path(session)}/events"
     last = 0
-    events = client.follow(path, lambda: {"after": last}) if follow else _all_events(client, path)
+    events = client.follow(path, lambda: {"after": last}) if follow else all_events(client, path)
     try:
         for event in events:
             last = event["seq"]
@@ -183,14 +183,16 @@ def adopt(client: ControlClient, yes: bool, as_json: bool) -> None:
     click.echo(json.dumps(answer) if as_json else f"adopted {answer['identity']}")
 
 
-def _all_events(client: ControlClient, path: str) -> Iterator[dict[str, Any]]:
+def all_events(client: ControlClient, path: str) -> Iterator[dict[str, Any]]:
+    """Yield all events of a session, page by page."""
     after = 0
     while page := client.get(path, after=after)["events"]:
         yield from page
         after = page[-1]["seq"]
 
 
-def _path(session: str) -> str:
+def session_path(session: str) -> str:
+    """Return where the control API has a session."""
     from modegate.core.errors import BadSession
     from modegate.core.ids import parse_session_id
 
