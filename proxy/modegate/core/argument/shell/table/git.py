@@ -7,8 +7,14 @@ only. `status`, `diff` and `describe` may refresh the times that `.git/index` ke
 
 from __future__ import annotations
 
-from modegate.core.argument.shell.entry import ANY, Entry, entry, names
-from modegate.core.argument.shell.table.git_options import DIFF, LOG, REFUSED, why_not_format
+from modegate.core.argument.shell.entry import Entry, entry, names
+from modegate.core.argument.shell.table.git_options import (
+    DIFF,
+    LOG,
+    REFUSED,
+    why_not_format,
+    why_not_help,
+)
 
 _RUNS = "runs a program"
 BLAME = entry(
@@ -110,7 +116,7 @@ REFLOG = Entry(
     operands=0,
     commands={"show": LOG, "list": entry(), "exists": entry()},
 )
-
+PLAIN = Entry(any_options=True, check=why_not_help)
 GIT = entry(
     "--no-pager -P --no-optional-locks --literal-pathspecs --glob-pathspecs --noglob-pathspecs "
     "--icase-pathspecs --no-replace-objects --no-lazy-fetch --no-advice --version -v",
@@ -176,7 +182,7 @@ GIT = entry(
                 "rev-parse ls-files ls-tree merge-base name-rev count-objects show-ref check-ignore "
                 "check-attr cherry show-branch version"
             ),
-            ANY,
+            PLAIN,
         ),
         **dict.fromkeys(("diff-tree", "diff-index", "diff-files"), LOG),
     },

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from modegate.core.argument.shell.entry import Read, entry
 
 REFUSED = {
     "--output": "writes",
     "--ext-diff --textconv": "runs programs that the repository names",
     "--show-signature": "runs gpg",
+    "--remerge-diff --diff-merges": "can merge anew, which writes and runs programs",
+    "--alternate-refs": "runs a program that the repository names",
     "--help": "opens a manual page",
 }
 
@@ -20,13 +24,13 @@ _DIFF_FLAGS = """
     --pickaxe-regex --no-relative --text --ignore-cr-at-eol --ignore-space-at-eol --ignore-space-change
     --ignore-all-space --ignore-blank-lines --function-context --exit-code --quiet --no-ext-diff --no-textconv
     --no-prefix --default-prefix --ita-invisible-in-index --ita-visible-in-index --indent-heuristic
-    --no-indent-heuristic --cc --combined-all-paths --dd --no-diff-merges --remerge-diff --end-of-options
+    --no-indent-heuristic --cc --combined-all-paths --dd --no-diff-merges --end-of-options
 """
 _DIFF_VALUES = """
     -U -S -G -l -I --unified --stat-width --stat-name-width --stat-count --stat-graph-width --diff-algorithm
     --ws-error-highlight --src-prefix --dst-prefix --line-prefix --inter-hunk-context --diff-filter
     --find-object --anchored --word-diff-regex --ignore-matching-lines --output-indicator-new
-    --output-indicator-old --output-indicator-context --rotate-to --skip-to --color-moved-ws --diff-merges
+    --output-indicator-old --output-indicator-context --rotate-to --skip-to --color-moved-ws
 """
 _DIFF_OPTIONAL = """
     -B -M -C -D -X --stat --dirstat --dirstat-by-file --submodule --color --color-moved --word-diff
@@ -43,7 +47,7 @@ _LOG_FLAGS = """
     --abbrev-commit --no-abbrev-commit --no-abbrev --relative-date --all-match --invert-grep
     --regexp-ignore-case --extended-regexp --fixed-strings --basic-regexp --perl-regexp --remove-empty
     --no-min-parents --no-max-parents --single-worktree --ignore-missing --stdin --no-commit-header
-    --commit-header --show-linear-break --no-expand-tabs --bisect-all --unpacked --alternate-refs
+    --commit-header --show-linear-break --no-expand-tabs --bisect-all --unpacked
     --quiet --no-show-signature --unsorted-input --use-bitmap-index
 """
 _LOG_VALUES = """
@@ -57,11 +61,21 @@ _LOG_OPTIONAL = """
 """
 
 
+_GPG = re.compile(r"%[-+ ]?G|signature")
+
+
 def why_not_format(found: Read) -> str:
-    """Return why a format makes git run gpg, or ""."""
+    """Return why a format, or a key to sort by, makes git run gpg, or ""."""
     for name, value in found.options:
-        if name in ("--format", "--pretty") and ("%G" in value or "signature" in value):
+        if name in ("--format", "--pretty", "--sort") and _GPG.search(value):
             return f"`{name}` with `%G…` or `signature` runs gpg"
+    return ""
+
+
+def why_not_help(found: Read) -> str:
+    """Return why one of these options opens a manual page, or ""."""
+    if any(word.text == "--help" for word in found.words):
+        return "`--help` opens a manual page; use `-h`"
     return ""
 
 
