@@ -31,7 +31,10 @@ def check(engine: Engine, program: str) -> bool:
         return False
     for ran in engine.run(program):
         assert ran.traps == ()
-        assert ran.calls == (calls if ran.error is None else calls[: len(ran.calls)]), ran.error
+        if ran.error is None and "??" not in program and "||" not in program:
+            assert ran.calls == calls
+        waiting = iter(calls)  # an error, or the left side of `??`, can only leave calls out
+        assert all(call in waiting for call in ran.calls)
     return True
 
 
