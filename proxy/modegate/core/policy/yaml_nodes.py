@@ -60,6 +60,8 @@ def _compose(text: str) -> yaml.Node | None:
         message = ", ".join(filter(None, (error.context, error.problem)))
         if "alias" in message:
             message += '; a glob that begins with * needs quotes: "*_read"'
+        if "got '['" in message:
+            message += '; between { and } a name with [] needs quotes: "edits[].path"'
         problem = Problem("", mark.line + 1 if mark else 0, f"not valid YAML: {message}")
         raise PolicyProblems([problem]) from error
     except yaml.reader.ReaderError as error:

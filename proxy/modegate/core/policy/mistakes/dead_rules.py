@@ -32,6 +32,8 @@ class Finding:
     message: str
     grave: bool = False
     """The rule says what is not so, and would open something: the file is not used."""
+    under: str = ""
+    """The key of its `when` that is to blame, if one is."""
 
 
 def dead_rules(rules: Sequence[Rule]) -> Iterator[Finding]:
@@ -114,22 +116,23 @@ def _never_reached(rules: Sequence[Rule], index: int, before: int) -> Finding:
     if _STRICTNESS.index(other.effect) < _STRICTNESS.index(rule.effect):
         says = "allows" if other.effect is Effect.ALLOW else "only asks about"
         why = f"{front} {says} every call that it matches; put it in front of that"
-        return Finding(index, f"{_named(rule)} holds for no call: {why}", grave=True)
+        return Finding(index, f"{named(rule)} holds for no call: {why}", grave=True)
     if other.effect is Effect.ALLOW and rule.when is not None and other.when is None:
         why = f"{front} allows every call, whatever its arguments; take one of the two out"
         return Finding(
-            index, f"the conditions of {_named(rule)} hold for no call: {why}", grave=True
+            index, f"the conditions of {named(rule)} hold for no call: {why}", grave=True
         )
     why = f"{front} decides about the same calls; take one of the two out"
-    return Finding(index, f"{_named(rule)} is never reached: {why}")
+    return Finding(index, f"{named(rule)} is never reached: {why}")
 
 
 def _holds_in_part(rules: Sequence[Rule], index: int, before: int, name: str) -> Finding:
     why = f"{rule_label(rules[before], before)} in front of it does; put it in front of that"
-    return Finding(index, f"{_named(rules[index])} does not decide about {name!r}: {why}")
+    return Finding(index, f"{named(rules[index])} does not decide about {name!r}: {why}")
 
 
-def _named(rule: Rule) -> str:
+def named(rule: Rule) -> str:
+    """Say what a rule says, in one word and its name."""
     return f'{rule.effect} "{rule.pattern}"'
 
 

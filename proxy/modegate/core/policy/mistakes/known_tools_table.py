@@ -45,7 +45,7 @@ ask_question question options:a
 editor path old_text new_text insert_line:i
 fetch_web_content requests:a
 read_files files:a
-run_commands commands:a
+run_commands commands:ac
 search_codebase queries:a
 spawn_agent systemPrompt task
 team_attach_outcome_fragment outcomeId section sourceRunId content
