@@ -68,8 +68,8 @@ class Entry:
     """With one of these options the limits on operands do not hold: `git branch --list 'm*'`."""
     commands: Mapping[str, Entry] = field(default_factory=dict)
     """Subcommands: what may follow the first operand."""
-    alone: bool = True
-    """It may be called without a subcommand."""
+    alone: bool = False
+    """It may be called without a subcommand too, with what is said of operands. It may if it has none."""
     check: Callable[[Read], str] | None = None
     """Looks further where a table is not enough; returns why not, or ""."""
 
@@ -105,3 +105,14 @@ def entry(
 
 ANY = Entry(any_options=True)
 """A program with no option that matters."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShellSection:
+    """What a policy adds to the table of programs, and takes from it.
+
+    A name of several words is that of a subcommand: `git fetch`.
+    """
+
+    commands: Mapping[str, Entry] = field(default_factory=dict)
+    without: tuple[str, ...] = ()

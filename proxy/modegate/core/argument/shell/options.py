@@ -34,6 +34,9 @@ def read(label: str, entry: Entry, words: Sequence[Word]) -> Read:
         NotUnderstood: an option is not known to be safe, or versions of the program read a word differently.
     """
     if entry.any_options:
+        for word in words:
+            if word.text in entry.refused:
+                raise NotUnderstood(f"`{label} {word.text}` {entry.refused[word.text]}")
         operands = tuple(word for word in words if not _is_option(word))
         return Read(tuple(words), (), operands)
     return _Reading(label, entry, tuple(words)).read()
@@ -58,7 +61,7 @@ class _Reading:
             word = self.words[self.at]
             self.at += 1
             if word.text == "--" and self.entry.ends:
-                self._operands(self.words[self.at :])
+                self._behind_end()
                 break
             if _is_option(word):
                 self._option(word)
@@ -74,6 +77,16 @@ class _Reading:
                 break
         first = len(self.options) if self.first is None else self.first
         return Read(self.words, tuple(self.options), tuple(self.operands), first)
+
+    def _behind_end(self) -> None:
+        """Take the words behind `--`. If the word before it took it for its value, they are options still."""
+        rest = self.words[self.at :]
+        if self.at > 1 and _is_option(self.words[self.at - 2]):
+            for word in rest:
+                name = word.text.partition("=")[0]
+                if _is_option(word) and not {name, name[:2]}.isdisjoint(self.entry.refused):
+                    raise NotUnderstood(f"`{shown(word.text)}` may be an option of `{self.label}`")
+        self._operands(rest)
 
     def _operands(self, words: tuple[Word, ...]) -> None:
         if words and self.first is None:

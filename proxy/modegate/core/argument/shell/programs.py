@@ -79,7 +79,7 @@ def _why_not(label: str, entry: Entry, words: Sequence[Word]) -> str:
     head = found.operands[0].text if found.operands else None
     if head is not None and head in entry.commands:
         return _why_not(f"{label} {head}", entry.commands[head], found.operands[1:])
-    if not entry.alone:
+    if entry.commands and not entry.alone:
         if head is None and entry.needs and _has_needed(entry, found):
             return ""
         called = label if head is None else f"{label} {shown(head)}"
@@ -132,7 +132,7 @@ def _put(entries: Mapping[str, Entry], path: list[str], entry: Entry | None) -> 
     name, *rest = path
     changed = dict(entries)
     if rest:
-        parent = entries.get(name, None if entry is None else Entry(alone=False))
+        parent = entries.get(name, None if entry is None else Entry())
         if parent is not None:
             changed[name] = replace(parent, commands=_put(parent.commands, rest, entry))
     elif entry is None:

@@ -10,11 +10,8 @@ import re
 from modegate.core.argument.shell.entry import Read
 from modegate.core.argument.shell.options import shown
 
-_COMPUTES = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-t"})
+_COMPARES = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 _NAMES = frozenset({"-v", "-R"})
-_PLAIN = re.compile(
-    r"[-+]?[0-9]{0,18}(?:\.[0-9]{0,18})?|-[a-z]{1,2}|!|=|!=|==|\(|\)|\]|[\w./-]+", re.ASCII
-)
 _NUMBER = re.compile(r"[-+]?(?:[0-9]{1,18}(?:\.[0-9]{0,18})?|0x[0-9A-Fa-f]{1,16})?", re.ASCII)
 _CONVERSION = re.compile(
     r"%(?:%|(?P<flags>[-#0 +]*[0-9]{0,4}(?:\.[0-9]{0,4})?)(?P<kind>[sbqdiouxXeEfFgGc])|)"
@@ -28,10 +25,12 @@ def why_not_test(found: Read) -> str:
         return "a glob behind `test` can become several words; quote it"
     if named := _NAMES.intersection(texts):
         return f"`test {min(named)}` can run a command in a subscript"
-    if _COMPUTES.intersection(texts):
-        for text in texts:
-            if not _PLAIN.fullmatch(text):
-                return f"`{shown(text)}` beside a comparison of numbers can be computed; write the number"
+    for at, text in enumerate(texts):
+        beside = texts[max(at - 1, 0) : at] if text in _COMPARES else []
+        beside += texts[at + 1 : at + 2] if text in _COMPARES or text == "-t" else []
+        for number in beside:
+            if not _NUMBER.fullmatch(number) and number != "]":
+                return f"`{shown(number)}` beside `{text}` can be computed; write the number"
     return ""
 
 

@@ -11,7 +11,6 @@ _ANY = """
 
 FILES: dict[str, Entry] = {
     **dict.fromkeys(_ANY.split(), ANY),
-    "cd": entry("-L -P -", operands=1),
     "file": entry(
         "-b -i -I -k -L -h -N -n -r -0 -E --brief --mime --mime-type --mime-encoding --keep-going "
         "--dereference --no-dereference --no-pad --raw --print0 --extension --help --version -v",
@@ -27,8 +26,7 @@ FILES: dict[str, Entry] = {
         "-a -d -l -f -x -q -N -Q -p -u -g -s -h -D -F -r -t -c -U -v -A -S -n -C -i -J -X "
         "--help --version --noreport --dirsfirst --filesfirst --gitignore --du --si --prune --inodes "
         "--device --matchdirs --ignore-case --metafirst --fromfile --info",
-        "-L -P -I --charset --filelimit --timefmt --gitfile",
-        "--sort",
+        "-L -P -I --charset --filelimit --timefmt --gitfile --sort",
         joined=False,
         refused={
             "-o --output": "writes",

@@ -7,14 +7,10 @@ only. `status`, `diff` and `describe` may refresh the times that `.git/index` ke
 
 from __future__ import annotations
 
-from modegate.core.argument.shell.entry import Entry, entry, names
-from modegate.core.argument.shell.table.git_options import (
-    DIFF,
-    LOG,
-    REFUSED,
-    why_not_format,
-    why_not_help,
-)
+from dataclasses import replace
+
+from modegate.core.argument.shell.entry import ANY, Entry, entry, names
+from modegate.core.argument.shell.table.git_options import DIFF, LOG, REFUSED, why_not_format
 
 _RUNS = "runs a program"
 BLAME = entry(
@@ -90,6 +86,7 @@ CONFIG = entry(
         "*?.?*",
     ),  # a key; a word without a dot is a command of newer versions, such as `edit`
     listing=_GETS,
+    alone=True,
     commands={
         "list": entry(_CONFIG_FLAGS, _CONFIG_VALUES, operands=0),
         "get": entry(_CONFIG_FLAGS, _CONFIG_VALUES),
@@ -103,6 +100,7 @@ CONFIG = entry(
 REMOTE = entry(
     "-v --verbose",
     operands=0,
+    alone=True,
     commands={
         "get-url": entry("--push --all"),
         "show": entry("-n", needs="-n", refused=REFUSED),
@@ -114,9 +112,9 @@ REFLOG = Entry(
         for name in ("options", "values", "optional", "numbers", "refused", "check")
     },
     operands=0,
+    alone=True,
     commands={"show": LOG, "list": entry(), "exists": entry()},
 )
-PLAIN = Entry(any_options=True, check=why_not_help)
 GIT = entry(
     "--no-pager -P --no-optional-locks --literal-pathspecs --glob-pathspecs --noglob-pathspecs "
     "--icase-pathspecs --no-replace-objects --no-lazy-fetch --no-advice --version -v",
@@ -124,7 +122,6 @@ GIT = entry(
     needs="--version | -v",
     joined=False,
     ends=False,
-    alone=False,
     refused={
         "-c --config-env": "can make git run a program",
         "-p --paginate": "runs a pager",
@@ -146,18 +143,17 @@ GIT = entry(
         "config": CONFIG,
         "remote": REMOTE,
         "reflog": REFLOG,
-        "stash": entry(alone=False, commands={"list": LOG, "show": DIFF}),
-        "worktree": entry(
-            alone=False, commands={"list": entry("-v -z --verbose --porcelain", operands=0)}
-        ),
+        "stash": entry(commands={"list": LOG, "show": DIFF}),
+        "worktree": entry(commands={"list": entry("-v -z --verbose --porcelain", operands=0)}),
         "submodule": entry(
             "--quiet -q",
             operands=0,
+            alone=True,
             commands={
                 "status": entry("--cached --recursive --quiet"),
             },
         ),
-        "notes": entry(operands=0, commands={"list": entry(), "show": entry()}),
+        "notes": entry(operands=0, alone=True, commands={"list": entry(), "show": entry()}),
         "for-each-ref": entry(
             "--shell --perl --python --tcl --ignore-case --no-color --stdin --omit-empty --include-root-refs",
             _REFS_VALUES + " --count --exclude --start-after",
@@ -182,7 +178,7 @@ GIT = entry(
                 "rev-parse ls-files ls-tree merge-base name-rev count-objects show-ref check-ignore "
                 "check-attr cherry show-branch version"
             ),
-            PLAIN,
+            replace(ANY, refused={"--help": "opens a manual page; use `-h`"}),
         ),
         **dict.fromkeys(("diff-tree", "diff-index", "diff-files"), LOG),
     },

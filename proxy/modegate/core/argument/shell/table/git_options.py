@@ -42,12 +42,12 @@ _LOG_FLAGS = """
     --mailmap --no-mailmap --no-use-mailmap --clear-decorations --no-decorate --name-only --merges
     --no-merges --first-parent --exclude-first-parent-only --not --reflog --walk-reflogs --merge --boundary
     --left-right --left-only --right-only --cherry --cherry-mark --cherry-pick --count --objects --no-notes
-    --dense --sparse --full-history --simplify-merges --simplify-by-decoration --show-pulls --ancestry-path
+    --dense --sparse --full-history --simplify-merges --simplify-by-decoration --show-pulls
     --date-order --author-date-order --topo-order --reverse --parents --children --timestamp --header
     --abbrev-commit --no-abbrev-commit --no-abbrev --relative-date --all-match --invert-grep
     --regexp-ignore-case --extended-regexp --fixed-strings --basic-regexp --perl-regexp --remove-empty
     --no-min-parents --no-max-parents --single-worktree --ignore-missing --stdin --no-commit-header
-    --commit-header --show-linear-break --no-expand-tabs --bisect-all --unpacked
+    --commit-header --no-expand-tabs --bisect-all --unpacked
     --quiet --no-show-signature --unsorted-input --use-bitmap-index
 """
 _LOG_VALUES = """
@@ -69,13 +69,6 @@ def why_not_format(found: Read) -> str:
     for name, value in found.options:
         if name in ("--format", "--pretty", "--sort") and _GPG.search(value):
             return f"`{name}` with `%G…` or `signature` runs gpg"
-    return ""
-
-
-def why_not_help(found: Read) -> str:
-    """Return why one of these options opens a manual page, or ""."""
-    if any(word.text == "--help" for word in found.words):
-        return "`--help` opens a manual page; use `-h`"
     return ""
 
 

@@ -124,10 +124,11 @@ TEXT: dict[str, Entry] = {
     "sort": entry(
         "-b -d -f -g -i -M -h -n -R -r -V -c -C -m -s -u -z --ignore-leading-blanks --dictionary-order "
         "--ignore-case --fold-case --general-numeric-sort --ignore-nonprinting --month-sort "
-        "--human-numeric-sort --numeric-sort --random-sort --reverse --version-sort --check --merge "
+        "--human-numeric-sort --numeric-sort --random-sort --reverse --version-sort --merge "
         "--stable --unique --zero-terminated --debug --help --version",
-        "-k -t -S --key --field-separator --buffer-size --parallel --batch-size --random-source",
-        "--sort --check",
+        "-k -t -S --key --field-separator --buffer-size --parallel --batch-size --random-source "
+        "--sort",
+        "--check",
         refused={
             "-o --output": "writes",
             "-T --temporary-directory": "writes files of its own there",

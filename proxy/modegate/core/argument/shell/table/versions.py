@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from modegate.core.argument.shell.entry import Entry, entry
 
-_VERSION = entry("--version -V -v", operands=0, needs="--version | -V | -v")
-_LONG_ONLY = entry("--version", operands=0, needs="--version")
-_ONE_DASH = entry(
-    "-version --version -v -dumpversion -dumpmachine -V",
+_LONG = entry("--version", operands=0, needs="--version")
+_UPPER = entry("--version -V", operands=0, needs="--version | -V")
+_LOWER = entry("--version -v", operands=0, needs="--version | -v")
+_JAVA = entry("-version --version", operands=0, needs="-version | --version", style="one-dash")
+_GCC = entry(
+    "-v --version -dumpversion -dumpmachine",
     operands=0,
-    needs="-version | --version | -v | -V | -dumpversion | -dumpmachine",
+    needs="-v | --version | -dumpversion | -dumpmachine",
     style="one-dash",
 )
 _PIP_REFUSED = {
@@ -25,7 +27,6 @@ _PIP_REFUSED = {
 _PIP = "-v -q --verbose --quiet --no-color --no-input --isolated --disable-pip-version-check"
 PIP = entry(
     f"--version -V {_PIP}",
-    alone=False,
     needs="--version | -V",
     refused=_PIP_REFUSED,
     commands={
@@ -47,7 +48,6 @@ PIP = entry(
 )
 CARGO = entry(
     "--version -V --list",
-    alone=False,
     needs="--version | -V | --list",
     commands={
         # Without the lock file held, it writes one; with the network, it fetches.
@@ -73,7 +73,6 @@ _GO_VALUES = "-mod -f -tags"
 GO = entry(
     "",
     style="one-dash",
-    alone=False,
     commands={
         "version": entry("-m -v", style="one-dash"),
         "env": entry("-json -changed", style="one-dash", refused={"-w -u": "writes"}),
@@ -92,17 +91,21 @@ GO = entry(
     },
 )
 
-_VERSIONS = """
-    python python3 python2 pypy3 node npm deno bun ruby perl php lua luajit rustc rustup uv poetry pipx ruff
-    black mypy cmake ninja meson make gmake curl bash zsh docker psql mysql sqlite3 clang clangd
+# Where the other letter is no version, it is not there: `python -v` and `bash -v` run what they are piped,
+# `ninja -v` builds, and `mysql -v` asks a server.
+_WITH_UPPER = "python python3 python2 pypy3 deno rustc rustup uv poetry ruff mypy psql mysql curl"
+_WITH_LOWER = "node npm bun ruby perl php lua luajit make gmake meson docker"
+_WITH_NONE = """
+    bash zsh cmake ninja sqlite3 clangd black pipx npx tsc eslint prettier git-lfs ghc swift R julia gdb lldb
 """
-_LONG = "npx tsc eslint prettier git-lfs ghc swift R julia gdb lldb tmux ansible terraform"
-_DASHED = "java javac kotlinc scala gcc g++ cc c++ clang++ gfortran"
+_LIKE_GCC = "gcc g++ cc c++ clang clang++ gfortran"
 
 VERSIONS: dict[str, Entry] = {
-    **dict.fromkeys(_VERSIONS.split(), _VERSION),
-    **dict.fromkeys(_LONG.split(), _LONG_ONLY),
-    **dict.fromkeys(_DASHED.split(), _ONE_DASH),
+    **dict.fromkeys(_WITH_UPPER.split(), _UPPER),
+    **dict.fromkeys(_WITH_LOWER.split(), _LOWER),
+    **dict.fromkeys(_WITH_NONE.split(), _LONG),
+    **dict.fromkeys(("java", "javac", "kotlinc"), _JAVA),
+    **dict.fromkeys(_LIKE_GCC.split(), _GCC),
     **dict.fromkeys(("pip", "pip3"), PIP),
     "cargo": CARGO,
     "go": GO,

@@ -1,0 +1,53 @@
+"""The table itself: its page, and that no entry contradicts itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from modegate.core.argument.shell.entry import Entry
+from modegate.core.argument.shell.programs import STANDARD
+from support.command_table import PAGE, page_with_table
+
+
+def entries(
+    known: Mapping[str, Entry] = STANDARD.entries, parent: str = ""
+) -> Iterator[tuple[str, Entry]]:
+    for name, entry in known.items():
+        yield f"{parent}{name}", entry
+        yield from entries(entry.commands, f"{parent}{name} ")
+
+
+def test_the_page_shows_the_table_as_it_is() -> None:
+    assert page_with_table() == PAGE.read_text("utf-8"), (
+        "write it anew: cd tests && python -m support.command_table"
+    )
+
+
+ENTRIES = list(entries())
+
+
+@pytest.mark.parametrize(("name", "entry"), ENTRIES, ids=[name for name, _ in ENTRIES])
+def test_no_entry_contradicts_itself(name: str, entry: Entry) -> None:
+    lists = (entry.options, entry.values, entry.optional)
+    known = frozenset().union(*lists)
+    assert sum(map(len, lists)) == len(known)
+    assert known.isdisjoint(entry.refused)
+    assert entry.choices.keys() <= known
+    assert entry.listing <= known
+    assert {option for group in entry.needs for option in group} <= known
+    assert all(option.startswith("-") for option in (*known, *entry.refused))
+    if entry.style == "gnu":
+        assert [option for option in known if option[1] != "-" and len(option) > 2] == []
+    if entry.any_options:
+        assert not known
+        assert entry.operands is None
+    if entry.alone:
+        assert entry.commands
+        assert entry.operands is not None
+
+
+def test_the_table_knows_no_program_that_runs_what_stands_behind_it() -> None:
+    runners = {"sh", "dash", "fish", "env", "xargs", "sudo", "eval", "exec", "nohup", "less", "man"}
+    assert runners.isdisjoint(STANDARD.entries)
