@@ -17,8 +17,8 @@ from modegate.core.policy.conditions import (
 )
 from modegate.core.policy.document import YamlValue, suggestion
 from modegate.core.policy.findings import Condition
-from modegate.core.policy.schema import Field, Section
-from modegate.core.policy.understood import PatchUnder, Under
+from modegate.core.policy.schema import Field, Section, choice
+from modegate.core.policy.understood import Calls, PatchUnder, ReadOnly, Under
 from modegate.core.policy.when import When
 
 MAX_CONDITIONS = 64
@@ -134,6 +134,15 @@ def _strings(value: YamlValue) -> list[tuple[str, YamlValue]]:
     return [] if text is None else [(text, value)]
 
 
+def _word(word: str, condition: Condition) -> Read:
+    """Return a reader of a form that so far takes one word alone."""
+
+    def reader(value: YamlValue) -> Condition | None:
+        return condition if choice(word)(value) else None
+
+    return reader
+
+
 def _absent(value: YamlValue) -> Absent | None:
     if value.plain() == "true":
         return Absent()
@@ -231,6 +240,8 @@ _CONDITION = Section(
     Field("glob", _glob),
     Field("matches", _matches),
     Field("range", _range),
+    Field("shell", _word("read-only", ReadOnly())),
+    Field("calls", _word("javascript", Calls())),
     Field("path", _path),
     Field("patch", _patch),
     Field("absent", _absent),

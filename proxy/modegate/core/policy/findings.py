@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from modegate.core.argument.javascript import InnerCall
+    from modegate.core.argument.shell.programs import Programs
 
 
 class Answer(Enum):
@@ -50,7 +54,14 @@ def all_of(findings: Iterable[Finding]) -> Finding:
 
 
 class Scope(Protocol):
-    """What a condition may ask of the mode that it stands in."""
+    """What a condition may ask of the mode that it stands in, and of the call."""
+
+    @property
+    def programs(self) -> Programs:
+        """What is known of each program that a shell command can run."""
+
+    def why_not_released(self, call: InnerCall) -> str:
+        """Return why a call that a program makes is not released; empty if it is."""
 
 
 class Condition(Protocol):

@@ -12,16 +12,22 @@ does not release what is one of their names but for its spelling, which clients 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from modegate.core.argument.understanding import quoted
 from modegate.core.ids import ToolName
 from modegate.core.policy.findings import MET, Answer
-from modegate.core.policy.model import EXIT_TOOL, Effect, Mode, Rule
-from modegate.core.policy.names import glob_matches, is_glob, misspelled
+from modegate.core.policy.model import EXIT_TOOL, NATIVE_EXITS, Effect, Mode, Rule
+from modegate.core.policy.names import glob_matches, is_glob, misspelled, similar
+from modegate.core.policy.understood import Calls
 from modegate.core.policy.when import Match
+
+if TYPE_CHECKING:
+    from modegate.core.argument.javascript import InnerCall
+    from modegate.core.argument.shell.programs import Programs
 
 
 class Verdict(StrEnum):
@@ -39,6 +45,10 @@ class ToolCall:
     name: ToolName
     arguments: Mapping[str, Any] | None
     """None: not a JSON object that every program reads alike; matches no `when`."""
+    declared: frozenset[str] = field(default=frozenset(), compare=False)
+    """The tools that its agent has declared: a program may call them by similar names."""
+    within: ToolName | None = field(default=None, compare=False)
+    """The tool whose program makes this call; None for a call of the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +66,42 @@ _DEPENDS = "depends on the arguments, and nobody can say that it does not cover 
 
 
 @dataclass(frozen=True, slots=True)
-class Inner:
+class _Scope:
     """What a condition may ask of the mode in which a call is judged."""
 
     mode: Mode
     call: ToolCall
+
+    @property
+    def programs(self) -> Programs:
+        return self.mode.programs()
+
+    def why_not_released(self, call: InnerCall) -> str:
+        """Judge a call that the call's program makes, under its name and each that a client could mean.
+
+        A program may make no call of what takes a program itself, nor of an exit tool: nobody would see what
+        those are asked. As its tools need not be declared, its names are judged like misspelled ones.
+        """
+        if self.call.within:
+            return f"a program may not make the calls of {quoted(self.call.name)}"
+        declared = self.call.declared
+        also = similar(call.name, declared) if call.name not in declared else ()
+        for name in (call.name, *also):
+            barred = (*NATIVE_EXITS, self.call.name, *_takers(self.mode))
+            if any(glob_matches(one, name) or misspelled(one, name) for one in barred):
+                return f"a program may not call {quoted(name)}"
+            inner = ToolCall(ToolName(name), call.arguments, declared, within=self.call.name)
+            told = judge(self.mode, inner)
+            if told.verdict is not Verdict.RELEASE:
+                return f"its call of {quoted(name)} is not released: {told.reason}"
+        return ""
+
+
+def _takers(mode: Mode) -> Iterator[str]:
+    """Return the patterns of the rules about tools that take a program."""
+    for rule in mode.rules:
+        if rule.when is not None and Calls() in rule.when.conditions.values():
+            yield rule.pattern
 
 
 def judge(mode: Mode, call: ToolCall) -> Judgement:
@@ -107,8 +148,8 @@ def _covers(rule: Rule, match: Match) -> tuple[_Covers, str]:
 
 def _first(mode: Mode, call: ToolCall) -> tuple[Judgement, int | None]:
     """Return what the first matching rule says, and its index if it releases or asks."""
-    scope = Inner(mode, call)
-    nearest, told = -1, f"no rule of mode {mode.id!r} covers {call.name!r}"
+    scope = _Scope(mode, call)
+    nearest, told = -1, ""
     for index, rule in enumerate(mode.rules):
         if not glob_matches(rule.pattern, call.name):
             continue
@@ -116,19 +157,22 @@ def _first(mode: Mode, call: ToolCall) -> tuple[Judgement, int | None]:
         covers, why = _covers(rule, match)
         label = rule_label(rule, index)
         if covers is _Covers.YES:
-            return _apply(rule, label), index if rule.effect is not Effect.DENY else None
+            if rule.effect is Effect.DENY:
+                return _apply(rule, label, told), None
+            return _apply(rule, label), index
         if covers is _Covers.UNCLEAR:
             reason = f"{label} {_DEPENDS}: {why}"
             return Judgement(Verdict.ANSWER, label, reason), None
         if rule.effect is not Effect.DENY and match.met >= nearest:
             nearest, told = match.met, f"{label} does not cover it: {why}"
-    return Judgement(Verdict.ANSWER, "no rule", told), None
+    reason = told or f"no rule of mode {mode.id!r} covers {call.name!r}"
+    return Judgement(Verdict.ANSWER, "no rule", reason), None
 
 
 def _of_similar_name(mode: Mode, call: ToolCall, at: int) -> Judgement | None:
     """Return what a rule in front of the glob says of a similar name, if that is stricter."""
     found: Judgement | None = None
-    scope = Inner(mode, call)
+    scope = _Scope(mode, call)
     for index, rule in enumerate(mode.rules[:at]):
         asks = rule.effect is Effect.ASK
         if _releases(rule) or (asks and mode.rules[at].effect is Effect.ASK):
@@ -181,9 +225,11 @@ def _releases(rule: Rule) -> bool:
     return _VERDICTS[rule.effect][0] is Verdict.RELEASE
 
 
-def _apply(rule: Rule, label: str) -> Judgement:
+def _apply(rule: Rule, label: str, nearest: str = "") -> Judgement:
+    """Return what a rule says; `nearest` tells of one in front of it that would have released the call."""
     verdict, why = _VERDICTS[rule.effect]
-    return Judgement(verdict, label, f"{why} {label}")
+    reason = f"{why} {label}"
+    return Judgement(verdict, label, f"{reason}; {nearest}" if nearest else reason)
 
 
 def rule_label(rule: Rule, index: int) -> str:

@@ -1,4 +1,4 @@
-"""The forms of a condition that read what an argument says: a path, a patch.
+"""The forms of a condition that read what an argument says: a command, a program, a path, a patch.
 
 The readers stand in `core.argument`. Each is imported by the first value that needs it: parsers are large,
 and most policies have no such rule.
@@ -13,6 +13,42 @@ from typing import Any
 
 from modegate.core.argument.understanding import NotUnderstood
 from modegate.core.policy.findings import MET, Finding, Scope, all_of, not_a, unclear, unmet
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOnly:
+    """`shell: read-only`: a command, or its list of words, that is understood and only reads.
+
+    That it is not may mean that it is not understood, so it is never surely not met.
+    """
+
+    def judge(self, value: Any, scope: Scope) -> Finding:
+        from modegate.core.argument.shell.read_only import why_not_read_only
+
+        why = why_not_read_only(value, scope.programs)
+        return unclear(f"{why}; read-only commands only") if why else MET
+
+    def written(self) -> Mapping[str, Any]:
+        return {"shell": "read-only"}
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """`calls: javascript`: a program that is understood and makes only calls that the mode releases."""
+
+    def judge(self, value: Any, scope: Scope) -> Finding:
+        if not isinstance(value, str):
+            return unclear("must be the text of a program")
+        from modegate.core.argument.javascript import calls_of
+
+        try:
+            calls = calls_of(value)
+        except NotUnderstood as error:
+            return unclear(str(error))
+        return next((unclear(why) for call in calls if (why := scope.why_not_released(call))), MET)
+
+    def written(self) -> Mapping[str, Any]:
+        return {"calls": "javascript"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from modegate.core.argument.understanding import quoted
 from modegate.core.policy.argument_path import Mark, Path, Step, parse_path, values_at, written
 from modegate.core.policy.conditions import Absent
 from modegate.core.policy.findings import (
@@ -20,9 +21,6 @@ from modegate.core.policy.findings import (
     unmet,
 )
 from modegate.core.wire.arguments import spelling
-
-MAX_SHOWN = 80
-"""Characters of an argument's name in a reason: a model may have written it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +98,6 @@ def _worst(wrong: Iterable[tuple[str, Finding]]) -> Finding:
     named = [Finding(one.answer, f"argument {quoted(path)}: {one.why}") for path, one in wrong]
     surely = next((one for one in named if one.answer is Answer.UNMET), None)
     return surely or next(iter(named), MET)
-
-
-def quoted(name: str) -> str:
-    """Quote an argument's name as data."""
-    shown = "".join(c if c.isprintable() and c not in "`{}<>:" else "?" for c in name[:MAX_SHOWN])
-    return f"`{shown}`"
 
 
 @dataclass(slots=True)

@@ -23,9 +23,6 @@ DESCRIPTION = (
 )
 PLAN = "The whole plan, in markdown: what will be changed, where, in which order, and how it is tested."
 
-NATIVE = frozenset({"exit_plan_mode", "ExitPlanMode", "plan_exit"})
-"""Tools of this purpose that agents bring themselves."""
-
 
 def exit_of(in_force: ModesInForce) -> Exit | None:
     """Return the exit of the mode in force: none where a parent's mode is in force too."""

@@ -15,6 +15,7 @@ from modegate.core.policy.in_force import ModeInForce
 from modegate.core.policy.model import EXIT_TOOL
 from modegate.core.step.answer.calls import Gathered
 from modegate.core.step.answer.parts import Refused
+from modegate.core.step.text_calls.shapes import SHAPES
 
 MAX_NAMED = 12
 """Tools named in a refusal; more would only cost tokens."""
@@ -25,6 +26,20 @@ MAX_REASON = 300
 
 _SIGNS = frozenset("`{}<>:")
 """What calls in plain text are made of (`text_calls`): a quoted name must not become one."""
+
+
+def phrase(reason: str) -> str:
+    """Return a reason as data: on one line, shortened, and such that nothing in it reads as a call.
+
+    It may quote a command, a path or the name of an argument, which a model wrote.
+    """
+    shown = reason if len(reason) <= MAX_REASON else reason[: MAX_REASON - 1] + "…"
+    shown = "".join(c if c.isprintable() else "?" for c in shown)
+    for shape in SHAPES:
+        # Where one was made harmless, a shorter one can be left: three of four backquotes.
+        while (found := shape.head.search(shown)) is not None:
+            shown = f"{shown[: found.start()]}?{shown[found.start() + 1 :]}"
+    return shown
 
 
 REFUSED = "was refused"

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from modegate.core.argument.javascript import InnerCall
+from modegate.core.argument.shell.programs import STANDARD
 from modegate.core.policy.conditions import Absent, Equals, Glob, Matches, Not, OneOf, Range
 from modegate.core.policy.document import read_document
 from modegate.core.policy.findings import Answer, Condition
 from modegate.core.policy.modes import read_tools
-from modegate.core.policy.understood import PatchUnder, Under
+from modegate.core.policy.understood import Calls, PatchUnder, ReadOnly, Under
 
 MET, UNMET, UNCLEAR = Answer
 
@@ -20,8 +22,13 @@ HOME = Under(("/home/me/docs/",))
 PATCH = PatchUnder(("docs/",))
 
 
-class Nothing:
-    """A mode that is not asked."""
+class Reading:
+    """A mode in which a program may make calls of `read` alone."""
+
+    programs = STANDARD
+
+    def why_not_released(self, call: InnerCall) -> str:
+        return "" if call.name == "read" else f"{call.name} is not released"
 
 
 def patch(*files: str) -> str:
@@ -96,6 +103,21 @@ CASES: list[tuple[Condition, Any, Answer]] = [
     (PATCH, "", UNCLEAR),
     (PATCH, ["apply_patch", patch("docs/a")], UNCLEAR),
     (PATCH, None, UNMET),
+    (ReadOnly(), "ls -l | wc -l", MET),
+    (ReadOnly(), ["bash", "-lc", "git log -3"], MET),
+    (ReadOnly(), ["grep", "-r", "a;b"], MET),
+    (ReadOnly(), "sort -o a b", UNCLEAR),
+    (ReadOnly(), ["bash", "-lc", "rm a"], UNCLEAR),
+    (ReadOnly(), "", UNCLEAR),
+    (ReadOnly(), [], UNCLEAR),
+    (ReadOnly(), None, UNCLEAR),
+    (ReadOnly(), {"cmd": "ls"}, UNCLEAR),
+    (Calls(), "await tools.read({path: 'a'});", MET),
+    (Calls(), "text('no call')", MET),
+    (Calls(), "await tools.read({}); await tools.write({});", UNCLEAR),
+    (Calls(), "for (;;) {}", UNCLEAR),
+    (Calls(), None, UNCLEAR),
+    (Calls(), ["await tools.read({})"], UNCLEAR),
     (Not(PATCH), patch("src/a"), MET),
     (Not(PATCH), patch("docs/a", "src/a"), UNCLEAR),
 ]
@@ -107,7 +129,7 @@ CASES: list[tuple[Condition, Any, Answer]] = [
     ids=[f"{at}-{c.written()}" for at, (c, _, _) in enumerate(CASES)],
 )
 def test_a_value_meets_a_condition_or_not(condition: Condition, value: Any, answer: Answer) -> None:
-    found = condition.judge(value, Nothing())
+    found = condition.judge(value, Reading())
     assert found.answer is answer
     assert bool(found.why) is (answer is not MET)
 
@@ -127,6 +149,8 @@ def test_a_value_meets_a_condition_or_not(condition: Condition, value: Any, answ
         ("{not: {path: {under: a/}}}", Not(Under(("a/",)))),
         ("{path: {under: [docs/, plans/]}}", DOCS),
         ("{patch: {under: docs/}}", PATCH),
+        ("{shell: read-only}", ReadOnly()),
+        ("{calls: javascript}", Calls()),
     ],
 )
 def test_each_form_is_read_and_written(text: str, condition: Condition) -> None:
@@ -144,6 +168,10 @@ def test_each_form_is_read_and_written(text: str, condition: Condition) -> None:
     [
         ('{matches: "("}', ".matches", "cannot read the pattern"),
         ('{matches: "(?=a)"}', ".matches", "no lookaround"),
+        ("{shell: any}", ".shell", "must be one of: read-only"),
+        ("{calls: python}", ".calls", "must be one of: javascript"),
+        ("{not: {shell: read-only}}", ".not.shell", "cannot stand under not"),
+        ("{not: {calls: javascript}}", ".not.calls", "cannot stand under not"),
         ("{path: docs/}", ".path", "must be a mapping"),
         ("{path: {in: docs/}}", ".path.in", "unknown key"),
         ("{path: {under: ../docs}}", ".path.under", "is no folder"),

@@ -10,7 +10,7 @@ from modegate.core.dialects.common.body import Body
 from modegate.core.dialects.common.tools import Declared, spelling, tool_names
 from modegate.core.ids import ToolName
 from modegate.core.policy.in_force import ModesInForce
-from modegate.core.policy.model import Exit
+from modegate.core.policy.model import NATIVE_EXITS, Exit
 from modegate.core.step import exit_tool
 from modegate.core.wire.json_spans import Edit, Member, Span, without
 
@@ -25,7 +25,7 @@ EXIT_PARAMETERS: dict[str, Any] = {
 
 def is_native(tool: Declared) -> bool:
     """Return whether an agent declares a tool of this purpose: it is hidden, and ours stands in its place."""
-    return not exit_tool.NATIVE.isdisjoint(tool.names)
+    return not NATIVE_EXITS.isdisjoint(tool.names)
 
 
 def bridged(

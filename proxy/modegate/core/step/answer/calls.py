@@ -207,7 +207,7 @@ class Gathered:
                 self.odd = Reason.TOO_MANY_SPELLINGS
                 return []
             readings |= dict.fromkeys(tool for tool in sorted(able) if _made_of(tool, parts))
-        return [ToolCall(ToolName(name), one) for name in readings for one in arguments]
+        return [ToolCall(ToolName(name), one, declared) for name in readings for one in arguments]
 
     def _glued(self) -> list[Gathered]:
         return [call for call in self.shared if call.released]

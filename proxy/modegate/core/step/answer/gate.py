@@ -103,7 +103,7 @@ class Gate:
             if call.truncated and ruling.judgement.verdict is not Verdict.ANSWER:
                 withhold_all((call,))  # and nobody has refused it
                 continue
-            reason = ruling.judgement.reason[: texts.MAX_REASON]
+            reason = texts.phrase(ruling.judgement.reason)
             ruling = replace(ruling, judgement=replace(ruling.judgement, reason=reason))
             if ruling.force is not None or ruling.judgement.verdict is Verdict.ANSWER:
                 judged.events.append(self._event(call, ruling, now))

@@ -6,7 +6,7 @@ A call that cannot be read, or that clients could read in different ways, is not
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from modegate.core.ids import ToolName
 from modegate.core.policy.in_force import STRICTNESS, ModeInForce, ModesInForce
@@ -83,7 +83,7 @@ def _repaired(readings: Sequence[ToolCall], declared: frozenset[str]) -> list[To
     """Add the calls that a client could make of a name that is a near miss of one of its tools."""
     found = dict.fromkeys(one.name for one in readings)
     more = [
-        ToolCall(ToolName(other), one.arguments)
+        replace(one, name=ToolName(other))
         for one in readings
         if one.name not in declared
         for other in similar(one.name, declared)

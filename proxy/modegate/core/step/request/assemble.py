@@ -10,9 +10,9 @@ from modegate.core.errors import Refusal
 from modegate.core.ids import Lane, ToolName
 from modegate.core.log.events import NO_TOOLS, RUNS_TEXT, Event, RequestHeader, RequestHeaderDelta
 from modegate.core.policy.in_force import ModesInForce
+from modegate.core.policy.model import NATIVE_EXITS
 from modegate.core.step.answer.calls import digest
 from modegate.core.step.dialect import AnyDialect, Assembled, Request
-from modegate.core.step.exit_tool import NATIVE
 
 MAX_LEFT_OUT = 16
 """Named in the log; more have one reason."""
@@ -67,7 +67,7 @@ def left_out(
     Their declaration leaves a doubt: an unknown object beside the tool could be another tool, or the provider
     would run it, which needs a rule without conditions.
     """
-    gone = map(ToolName, sorted(request.declared.difference(assembled.sent, NATIVE)))
+    gone = map(ToolName, sorted(request.declared.difference(assembled.sent, NATIVE_EXITS)))
     allowed = (name for name in gone if in_force.may_offer(name))
     return tuple(islice(allowed, MAX_LEFT_OUT))
 

@@ -16,10 +16,9 @@ from modegate.core.dialects.messages.request.tools import Tool, may_stay, names_
 from modegate.core.errors import BadRequest
 from modegate.core.ids import ToolName
 from modegate.core.policy.in_force import ModesInForce
-from modegate.core.policy.model import EXIT_TOOL, NO_TOOL
+from modegate.core.policy.model import EXIT_TOOL, NATIVE_EXITS, NO_TOOL
 from modegate.core.step import exit_tool
 from modegate.core.step.dialect import Assembled
-from modegate.core.step.exit_tool import NATIVE
 from modegate.core.wire.json_spans import Edit, Span, apply, quote, without, without_members
 
 INERT_ENTRY = msgspec.json.encode(
@@ -138,7 +137,7 @@ def _stays(
         if name in kept.names:
             return True
         # What the agent refers to without declaring it is between it and the API.
-        return name not in gone and name not in NATIVE and in_force.may_offer(ToolName(name))
+        return name not in gone and name not in NATIVE_EXITS and in_force.may_offer(ToolName(name))
 
     return tool_references.Stays(tool, servers.__contains__, lambda span: span.start in starts)
 

@@ -15,7 +15,7 @@ from modegate.core.dialects.responses.request.parsing import ADDITIONAL, Respons
 from modegate.core.dialects.responses.request.tools import Tool
 from modegate.core.ids import ToolName
 from modegate.core.policy.in_force import ModesInForce
-from modegate.core.policy.model import EXIT_TOOL, Exit
+from modegate.core.policy.model import EXIT_TOOL, NATIVE_EXITS, Exit
 from modegate.core.step import exit_tool
 from modegate.core.wire.json_spans import Edit, without
 
@@ -147,7 +147,7 @@ EXIT_ENTRY = msgspec.json.encode(
 
 def is_native(tool: Tool) -> bool:
     """Return whether it is an agent's own tool of this purpose, in whatever namespace."""
-    return not exit_tool.NATIVE.isdisjoint((*tool.names, *tool.choices))
+    return not NATIVE_EXITS.isdisjoint((*tool.names, *tool.choices))
 
 
 def bridged(request: ResponsesRequest, leave: Exit | None) -> Declared | None:
