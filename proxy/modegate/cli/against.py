@@ -170,10 +170,9 @@ def of_session(
 
 def _logged(client: ControlClient, path: str) -> tuple[list[str], Counter[tuple[str, str]]]:
     """Return the tools that its models were shown, and how often each call had which verdict."""
-    from modegate.core.policy.model import NO_TOOL
-    from modegate.core.step.exit_tool import NATIVE
+    from modegate.core.policy.model import NATIVE_EXITS, NO_TOOL
 
-    no_rule = {*NATIVE, NO_TOOL}
+    no_rule = {*NATIVE_EXITS, NO_TOOL}
     tools: dict[str, None] = {}
     judged: Counter[tuple[str, str]] = Counter()
     for event in all_events(client, f"{path}/events"):

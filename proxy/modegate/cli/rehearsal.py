@@ -17,11 +17,10 @@ from modegate.core.ids import Seq, SessionId, ToolName
 from modegate.core.log.fold import State
 from modegate.core.policy.in_force import ModeInForce, ModesInForce
 from modegate.core.policy.judge import ToolCall, Verdict, judge, may_offer
-from modegate.core.policy.model import Mode, Policy
+from modegate.core.policy.model import NATIVE_EXITS, Mode, Policy
 from modegate.core.step.answer.calls import Gathered, canonical
 from modegate.core.step.answer.rulings import Offer, rule_on
 from modegate.core.step.dialect import AnyDialect, Request
-from modegate.core.step.exit_tool import NATIVE
 from modegate.core.step.request.assemble import section_for
 from modegate.core.wire.request_body import RequestBody
 
@@ -85,7 +84,7 @@ class Rehearsal:
         except ModegateError as error:
             self.refused[str(error)] = self.refused.get(str(error), 0) + 1
             return
-        for name in map(ToolName, sorted(request.declared - NATIVE)):
+        for name in map(ToolName, sorted(request.declared - NATIVE_EXITS)):
             shown = name in assembled.sent
             self.tools[name] = standing(self.mode, name) if shown else "lost"
         offer = Offer(in_force, assembled.tools, request.declared, assembled.native)
@@ -108,7 +107,7 @@ class Rehearsal:
 
     def _judge(self, call: Gathered, offer: Offer) -> None:
         # A plan is for a person, whatever the rules say.
-        if NATIVE.isdisjoint(call.names):
+        if NATIVE_EXITS.isdisjoint(call.names):
             ruled = rule_on(call, offer, offer.in_force, ended=False).judgement
             one = JudgedCall(call.name, canonical(call.arguments), ruled.verdict, ruled.reason)
             self.calls[one] = self.calls.get(one, 0) + 1
