@@ -14,6 +14,8 @@ class NotUnderstood(ValueError):
 
 
 def quoted(text: str) -> str:
-    """Return the beginning of an argument's first line, as a refusal quotes it."""
+    """Return the beginning of an argument's first line, as a refusal quotes it: a model wrote it."""
     line = text.partition("\n")[0]
-    return f"`{line}`" if len(line) <= QUOTED else f"`{line[:QUOTED]}…`"
+    end = "…" if len(line) > QUOTED else ""
+    shown = "".join(c if c.isprintable() else "?" for c in line[:QUOTED])
+    return f"`{shown.replace('`', chr(39))}{end}`"
