@@ -97,16 +97,20 @@ def _below(folders: tuple[str, ...], path: str) -> Finding:
 
 
 def _elsewhere(path: str, folders: tuple[str, ...]) -> bool:
-    """Return whether a path is surely in none of the folders.
+    """Return whether a path surely has to do with none of the folders.
 
     It may be in `docs/` if it is absolute, as nobody knows here where the agent works. So may `Docs/a`, as
-    some file systems do not mind case.
+    some file systems do not mind case. And what is done to `docs`, or to `.`, is done to what is in it.
     """
-    from modegate.core.argument.path import problem, why_not_under
+    from modegate.core.argument.path import normal, problem
 
-    if problem(path) or any(folder.startswith("/") != path.startswith("/") for folder in folders):
+    places = [_plain(path), *map(_plain, folders)]
+    if problem(path) or any(map(problem, places)):
         return False
-    return bool(why_not_under(_plain(path), tuple(map(_plain, folders))))
+    there, *known = map(normal, places)
+    if any(one[:1] != there[:1] and "/" in (one[:1] + there[:1]) for one in known):
+        return False
+    return not any(all(a == b for a, b in zip(there, one, strict=False)) for one in known)
 
 
 def _plain(path: str) -> str:

@@ -1,4 +1,4 @@
-"""Parsers and RE2 are imported by the first value that needs them, and where no rule needs them, not at all."""
+"""Parsers and RE2 are imported by the first value that needs them, and not at all where no rule does."""
 
 from __future__ import annotations
 
