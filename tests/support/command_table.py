@@ -13,6 +13,15 @@ PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
 BEGIN, END = "<!-- the table: begin -->\n", "<!-- the table: end -->\n"
 
 
+def walk(
+    known: Mapping[str, Entry] = STANDARD.entries, parent: str = ""
+) -> Iterator[tuple[str, Entry]]:
+    """Yield every program and subcommand with its entry."""
+    for name, entry in known.items():
+        yield f"{parent}{name}", entry
+        yield from walk(entry.commands, f"{parent}{name} ")
+
+
 def shown() -> str:
     """Return the table as markdown."""
     plain = [name for name, entry in STANDARD.entries.items() if _is_any(entry)]

@@ -143,8 +143,9 @@ class _Reading:
 
     def _next(self, word: Word, name: str) -> None:
         """Take the next word as the value. If it looks like an option, it must be safe as one, too."""
-        if self.at == len(self.words):
-            raise NotUnderstood(f"`{self.label} {name}` needs a value")
+        if self.at == len(self.words):  # none is needed, or it is a mistake
+            self._add(word, name, "", len(word.text))
+            return
         value = self.words[self.at]
         self.at += 1
         if value.glob:

@@ -38,7 +38,10 @@ def why(command: str, programs: Programs = STANDARD) -> str:
         ("git log --output=x", "`git log --output` writes"),
         ("git branch x", "`git branch` only reads with no operand"),
         ("unzip a.zip", "`unzip` only reads with `-l` or `-v` or `-Z` or `-z` or `-t` or `-p`"),
-        ("sort -k", "`sort -k` needs a value"),
+        ("sort -k --output=x", "`--output=x` behind `-k` looks like an option of `sort`"),
+        ("sort -n -- --output=x", "`--output=x` may be an option of `sort`"),
+        ("git branch --merged", ""),
+        ("git rev-parse --help", "`git rev-parse --help` opens a manual page; use `-h`"),
     ],
 )
 def test_a_refusal_names_what_is_wrong(command: str, reason: str) -> None:

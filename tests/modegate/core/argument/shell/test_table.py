@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
 import pytest
 
 from modegate.core.argument.shell.entry import Entry
 from modegate.core.argument.shell.programs import STANDARD
-from support.command_table import PAGE, page_with_table
-
-
-def entries(
-    known: Mapping[str, Entry] = STANDARD.entries, parent: str = ""
-) -> Iterator[tuple[str, Entry]]:
-    for name, entry in known.items():
-        yield f"{parent}{name}", entry
-        yield from entries(entry.commands, f"{parent}{name} ")
+from support.command_table import PAGE, page_with_table, walk
 
 
 def test_the_page_shows_the_table_as_it_is() -> None:
@@ -25,7 +15,7 @@ def test_the_page_shows_the_table_as_it_is() -> None:
     )
 
 
-ENTRIES = list(entries())
+ENTRIES = list(walk())
 
 
 @pytest.mark.parametrize(("name", "entry"), ENTRIES, ids=[name for name, _ in ENTRIES])
