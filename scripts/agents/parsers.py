@@ -15,8 +15,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from modegate.core.step.text_calls.agents import habit_of
+from modegate.core.step.text_calls.rules import TextCalls
 from modegate.core.step.text_calls.scan import Scanner
-from modegate.core.step.text_calls.shapes import TextCalls, habit_of
 from modegate.core.step.texts import in_place
 
 SECONDS = 20.0
