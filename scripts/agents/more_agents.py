@@ -6,18 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from catalogue import (
-    KEY,
-    MODEL,
-    OPENCODE,
-    Agent,
-    Call,
-    Command,
-    YamlValue,
-    bash,
-    opencode_config,
-    patch,
-)
+from agent import KEY, MODEL, Agent, Call, Command, Place, bash, patch
+from catalogue import OPENCODE, opencode_config
 from install import NODE_BIN, pypi_bin
 
 
@@ -63,8 +53,8 @@ def _pi(*options: str) -> Command:
     return lambda _place, prompt: [str(NODE_BIN / "pi"), *begin, prompt]
 
 
-def _pi_config(api: str) -> Callable[[YamlValue], dict[str, Any]]:
-    def files(place: YamlValue) -> dict[str, Any]:
+def _pi_config(api: str) -> Callable[[Place], dict[str, Any]]:
+    def files(place: Place) -> dict[str, Any]:
         url = place.base_url.removesuffix("/v1") if api.startswith("anthropic") else place.base_url
         provider = {"baseUrl": url, "api": api, "apiKey": KEY, "models": [{"id": MODEL}]}
         return {".pi/agent/models.json": {"providers": {"modegate": provider}}}
@@ -76,7 +66,11 @@ PI = Agent(
     name="pi",
     read=lambda path: {"name": "read", "arguments": {"path": str(path)}},
     write=lambda path, text: {"name": "write", "arguments": {"path": str(path), "content": text}},
-    shell=bash,
+    shell=lambda command: bash(command, timeout=60),
+    looks=lambda work: {
+        "read": {"name": "read", "arguments": {"path": str(work / "notes.md")}},
+        "part": {"name": "read", "arguments": {"path": "notes.md", "offset": 2, "limit": 1}},
+    },
     command=_pi(),
     resume=_pi("--continue"),
     environment=lambda _place: {"PI_OFFLINE": "1"},
@@ -153,7 +147,7 @@ def _copilot(*options: str) -> Command:
     return lambda _place, prompt: [str(NODE_BIN / "copilot"), *options, "-p", prompt, *quiet]
 
 
-def _copilot_wire(api: str) -> Callable[[YamlValue], dict[str, str]]:
+def _copilot_wire(api: str) -> Callable[[Place], dict[str, str]]:
     return lambda place: {
         "COPILOT_PROVIDER_BASE_URL": place.base_url,
         "COPILOT_PROVIDER_API_KEY": KEY,
@@ -202,7 +196,7 @@ def _vibe(*options: str) -> Command:
     return lambda _place, prompt: [*begin, "-p", prompt]
 
 
-def _vibe_config(place: YamlValue) -> dict[str, Any]:
+def _vibe_config(place: Place) -> dict[str, Any]:
     lines = (
         f'active_model = "{MODEL}"',
         "enable_telemetry = false",
@@ -226,7 +220,11 @@ VIBE = Agent(
         "name": "write_file",
         "arguments": {"path": str(path), "content": text},
     },
-    shell=bash,
+    shell=lambda command: bash(command, timeout_seconds=60),
+    looks=lambda work: {
+        "read": {"name": "read_file", "arguments": {"path": str(work / "notes.md")}},
+        "part": {"name": "read_file", "arguments": {"path": "notes.md", "offset": 1, "limit": 1}},
+    },
     command=_vibe(),
     resume=_vibe("--continue"),
     environment=lambda _place: {"OPENAI_API_KEY": KEY},

@@ -17,11 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import install
-from catalogue import HERE, NATIVE, Agent
+from agent import Agent
+from catalogue import HERE, NATIVE
+from exploring import EXPLORING
 from install import REPO, InstallFailed, say
 from more_agents import MORE
 from proxy import ProxyFailed
-from stories import STORIES, TEXT_STORIES, Story
+from stories import STORIES, TEXT_STORIES
+from story import Story
 from text_agents import TEXT_AGENTS
 from trial import CHECKS, Result, run
 
@@ -45,7 +48,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     names = [agent.name for agent in AGENTS]
-    stories = [story.__name__ for story in (*STORIES, *TEXT_STORIES)]
+    stories = [story.__name__ for story in (*STORIES, *EXPLORING, *TEXT_STORIES)]
     several: dict[str, Any] = {"action": "append", "metavar": "NAME"}
     parser.add_argument("--only", choices=names, **several, help=f"agent: {', '.join(names)}")
     parser.add_argument("--mode", choices=MODES, **several, help="default or plan")
@@ -73,7 +76,8 @@ def install_for(agents: list[Agent]) -> list[Agent]:
 
 def agent_stories(agent: Agent) -> tuple[Callable[..., Story | None], ...]:
     """Return the stories that fit an agent."""
-    return (STORIES if agent.declares else ()) + (TEXT_STORIES if agent.text else ())
+    of_the_api = (*STORIES, *EXPLORING) if agent.declares else ()
+    return of_the_api + (TEXT_STORIES if agent.text else ())
 
 
 def run_all(args: argparse.Namespace, agents: list[Agent], folder: Path) -> list[Result]:

@@ -1,117 +1,38 @@
-"""What the scripted model does to an agent, and what must come of it in default and in plan mode.
-
-Every script counts tool results since the last user message, so it goes on in the same way whether the
-agent ran a call or modegate answered it; which of the two it was decides the last line. An agent that needs a
-call each turn (mini-swe-agent) has one tool, its shell, and ends by a command.
-"""
+"""What the scripted model does to an agent, and what must come of it in default and in plan mode."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from catalogue import Agent
-
-SEED = "seed.txt"
-SEED_TEXT = "amber-41"
-BY_WRITE = "made-by-write.txt"
-BY_SHELL = "made-by-shell.txt"
-BY_REFUSED = "made-too-early.txt"
-MADE_TEXT = "made"
-
-PROMPT = "Read seed.txt, then make the files."
-GO_ON = "GO-ON"
-RAN = "FINAL: everything ran"
-REFUSED = "FINAL: the refusals were seen"
-MADE_IN_TEXT = "made-in-plain-text"
-LATE = "FINAL: written after all"
-PLAN = "1. Make the file. 2. Look at it."
-APPROVED = "The user approved the plan"
-CHANGED = "The user changed the mode from"
-"""What modegate says to the model of an approval, and of a mode that a person left."""
-NO_SUCH_TOOL = "launch_rocket"
-EXIT_TOOL = "exit_plan_mode"
-UPSTREAM_SAYS = "quota-17 says no"
-WAS_REFUSED = "was refused"
-"""In every refusal of modegate, and in nothing that an agent says by itself."""
-CLOSING = "[modegate] Refused in mode"
-"""What modegate says to the user where the model did not give in."""
-
-Answers = list[dict[str, Any]]
-Judged = tuple[str, str]
-"""A tool and the verdict on a call of it."""
-
-
-@dataclass(frozen=True)
-class Story:
-    """One run of an agent."""
-
-    name: str
-    answers: Answers
-    said: str
-    """What the agent must have shown."""
-    files: frozenset[str] = frozenset()
-    """What must have been made, and nothing else."""
-    judged: tuple[Judged, ...] = ()
-    """What the log must hold; nothing at all where the session never had a mode."""
-    fails: bool = False
-    """The agent is to end with an error."""
-    hides: tuple[str, ...] = (BY_WRITE, BY_SHELL)
-    """What no file below HOME may hold in a mode: arguments of refused calls."""
-    then: str | None = None
-    """A second prompt, in the same conversation, after a person has set default mode."""
-    plan: str = ""
-    """A plan that a person is to be shown, and approves."""
-
-    leaves: bool = False
-    """A person sets default mode as soon as a call was refused."""
-
-    @property
-    def ends_in_default(self) -> bool:
-        """Return whether a person has ended the mode by the end."""
-        return bool(self.then or self.plan or self.leaves)
-
-
-def _script(agent: Agent, answers: Answers) -> Answers:
-    """Put what agents ask on the side in front: title writers, and memory writers after the end."""
-    aside: Answers = [{"when": {"any": "FINAL:"}, "text": "Nothing more."}]
-    if not agent.needs_calls:
-        aside.append({"when": {"tools": False}, "text": "A title"})
-    return aside + answers
-
-
-def _final(agent: Agent, text: str, *, plan: bool) -> dict[str, Any]:
-    if not agent.needs_calls or plan:
-        return {"text": text}
-    call = agent.shell(f"echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo '{text}'")
-    return {"text": text, "calls": [call]}
-
-
-def _endings(agent: Agent, *, plan: bool, results: int) -> Answers:
-    """Tell by the last line whether the model finds refusals in its history."""
-    return [
-        {"when": {"results": results, "any": WAS_REFUSED}, **_final(agent, REFUSED, plan=plan)},
-        {"when": {"results": results}, **_final(agent, RAN, plan=plan)},
-        _final(agent, "FINAL: something is missing", plan=plan),
-    ]
-
-
-def _writes(agent: Agent, work: Path) -> list[tuple[str, dict[str, Any]]]:
-    shell = agent.shell(f"echo {MADE_TEXT} > {work / BY_SHELL}")
-    if agent.write is None:
-        return [(BY_SHELL, shell)]
-    return [(BY_WRITE, agent.write(work / BY_WRITE, f"{MADE_TEXT}\n")), (BY_SHELL, shell)]
-
-
-def _verdicts(agent: Agent, work: Path, *calls: dict[str, Any]) -> tuple[Judged, ...]:
-    """Return what plan mode says: an agent's reader is allowed unless it is its shell."""
-    shell, read = agent.shell("")["name"], agent.read(work / SEED)
-    return tuple(
-        (call["name"], "release" if call == read and call["name"] != shell else "answer")
-        for call in calls
-    )
+from agent import Agent
+from story import (
+    APPROVED,
+    BY_REFUSED,
+    BY_WRITE,
+    CHANGED,
+    CLOSING,
+    EXIT_TOOL,
+    GO_ON,
+    LATE,
+    MADE_IN_TEXT,
+    NO_SUCH_TOOL,
+    PLAN,
+    RAN,
+    REFUSED,
+    SEED,
+    UPSTREAM_SAYS,
+    WAS_REFUSED,
+    Answers,
+    Story,
+    by_shell,
+    endings,
+    final,
+    script,
+    verdicts,
+    writes,
+)
 
 
 def steps(agent: Agent, work: Path, *, plan: bool) -> Story | None:
@@ -125,18 +46,18 @@ def plan(agent: Agent, work: Path, *, plan: bool) -> Story | None:
 
 
 def _one_by_one(name: str, agent: Agent, work: Path, *, plan: bool) -> Story:
-    writes = _writes(agent, work)
-    calls = [agent.read(work / SEED), *(call for _, call in writes)]
+    made = writes(agent, work)
+    calls = [agent.read(work / SEED), *(call for _, call in made)]
     answers: Answers = [
         {"when": {"results": number}, "text": f"Step {number + 1}.", "calls": [call]}
         for number, call in enumerate(calls)
     ]
     return Story(
         name,
-        _script(agent, answers + _endings(agent, plan=plan, results=len(calls))),
+        script(agent, answers + endings(agent, results=len(calls))),
         said=REFUSED if plan else RAN,
-        files=frozenset() if plan else frozenset(file for file, _ in writes),
-        judged=_verdicts(agent, work, *calls) if plan else (),
+        files=frozenset() if plan else frozenset(file for file, _ in made),
+        judged=verdicts(agent, work, *calls) if plan else (),
     )
 
 
@@ -144,31 +65,30 @@ def approve(agent: Agent, work: Path, *, plan: bool) -> Story | None:
     """Submit a plan: a person reads and approves it, and the write of the same turn works."""
     if not plan:
         return None
-    name, write = _writes(agent, work)[0]
-    early = agent.shell(f"echo {MADE_TEXT} > {work / BY_REFUSED}")
-    calls = [agent.read(work / SEED), early]
+    name, write = writes(agent, work)[0]
+    calls = [agent.read(work / SEED), by_shell(agent, work / BY_REFUSED)]
     leave = {"name": EXIT_TOOL, "arguments": {"plan": PLAN}}
     answers: Answers = [
         {"when": {"results": 0}, "text": "I look.", "calls": calls[:1]},
         {"when": {"results": 1}, "text": "I try.", "calls": calls[1:]},
         {"when": {"results": 2, "offers": EXIT_TOOL}, "text": "I plan.", "calls": [leave]},
         {"when": {"results": 3, "any": APPROVED}, "text": "Now.", "calls": [write]},
-        {"when": {"results": 4, "any": APPROVED}, **_final(agent, LATE, plan=False)},
-        _final(agent, "FINAL: something is missing", plan=False),
+        {"when": {"results": 4, "any": APPROVED}, **final(agent, LATE)},
+        final(agent, "FINAL: something is missing"),
     ]
     return Story(
         "approve",
-        _script(agent, answers),
+        script(agent, answers),
         said=LATE,
         files=frozenset({name}),
-        judged=(*_verdicts(agent, work, *calls), (EXIT_TOOL, "ask")),
+        judged=(*verdicts(agent, work, *calls, ends=False), (EXIT_TOOL, "ask")),
         hides=(BY_REFUSED,),
         plan=PLAN,
     )
 
 
 def _two_at_once(agent: Agent, work: Path) -> tuple[str, list[dict[str, Any]]]:
-    name, write = _writes(agent, work)[0]
+    name, write = writes(agent, work)[0]
     return name, [agent.read(work / SEED), write]
 
 
@@ -178,10 +98,10 @@ def parallel(agent: Agent, work: Path, *, plan: bool) -> Story:
     answers: Answers = [{"when": {"results": 0}, "text": "Both at once.", "calls": calls}]
     return Story(
         "parallel",
-        _script(agent, answers + _endings(agent, plan=plan, results=2)),
+        script(agent, answers + endings(agent, results=2)),
         said=REFUSED if plan else RAN,
         files=frozenset() if plan else frozenset({name}),
-        judged=_verdicts(agent, work, *calls) if plan else (),
+        judged=verdicts(agent, work, *calls) if plan else (),
     )
 
 
@@ -189,15 +109,15 @@ def unoffered(agent: Agent, work: Path, *, plan: bool) -> Story:
     """Call a tool that nobody declared: the agent's affair in default mode, refused in plan mode."""
     call = {"name": NO_SUCH_TOOL, "arguments": {"to": "the moon"}}
     answers: Answers = [{"when": {"results": 0}, "times": 1, "calls": [call]}]
-    endings = [
-        {"when": {"results": 1, "any": WAS_REFUSED}, **_final(agent, REFUSED, plan=plan)},
-        _final(agent, RAN, plan=plan),
+    answers += [
+        {"when": {"results": 1, "any": WAS_REFUSED}, **final(agent, REFUSED)},
+        final(agent, RAN),
     ]
     return Story(
         "unoffered",
-        _script(agent, answers + endings),
+        script(agent, answers),
         said=REFUSED if plan else RAN,
-        judged=_verdicts(agent, work, call) if plan else (),
+        judged=verdicts(agent, work, call) if plan else (),
     )
 
 
@@ -206,7 +126,7 @@ def error(agent: Agent, work: Path, *, plan: bool) -> Story:
     del work, plan
     body = {"error": {"message": UPSTREAM_SAYS, "type": "invalid_request_error", "code": None}}
     answers: Answers = [{"status": 400, "body": body}]
-    return Story("error", _script(agent, answers), said=UPSTREAM_SAYS, fails=agent.fails_on_400)
+    return Story("error", script(agent, answers), said=UPSTREAM_SAYS, fails=agent.fails_on_400)
 
 
 def left(agent: Agent, work: Path, *, plan: bool) -> Story | None:
@@ -235,8 +155,8 @@ def left(agent: Agent, work: Path, *, plan: bool) -> Story | None:
 
 def _left_within_a_turn(agent: Agent, work: Path) -> Story:
     """A person sets default mode while the model still speaks; its next request is in default."""
-    (name, write), read = _writes(agent, work)[0], agent.read(work / SEED)
-    early = agent.shell(f"echo {MADE_TEXT} > {work / BY_REFUSED}")
+    (name, write), read = writes(agent, work)[0], agent.read(work / SEED)
+    early = by_shell(agent, work / BY_REFUSED)
     slowly = {"text": "I go on. " * 20, "calls": [read], "chunk": 12, "pace": "500ms"}
     answers: Answers = [
         {"when": {"results": 0}, "text": "Both at once.", "calls": [read, early]},
@@ -247,10 +167,10 @@ def _left_within_a_turn(agent: Agent, work: Path) -> Story:
     ]
     return Story(
         "left",
-        _script(agent, answers),
+        script(agent, answers),
         said=LATE,
         files=frozenset({name}),
-        judged=_verdicts(agent, work, read, early),
+        judged=verdicts(agent, work, read, early),
         hides=(BY_REFUSED,),
         leaves=True,
     )
@@ -260,9 +180,10 @@ def stubborn(agent: Agent, work: Path, *, plan: bool) -> Story | None:
     """Call the same again after each refusal: the agent is told, and does not go round and round."""
     if not plan:
         return None
-    _, call = _writes(agent, work)[0]
+    _, call = writes(agent, work)[0]
     answers: Answers = [{"text": "I write.", "calls": [call]}]
-    return Story("stubborn", _script(agent, answers), CLOSING, judged=_verdicts(agent, work, call))
+    judged = verdicts(agent, work, call, ends=False)
+    return Story("stubborn", script(agent, answers), CLOSING, judged=judged)
 
 
 def in_text(agent: Agent, work: Path, *, plan: bool) -> Story | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from catalogue import HERE, KEY, MODEL, Agent, Call, TextHabit, YamlValue
+from agent import KEY, MODEL, Agent, Call, Place, TextHabit
+from catalogue import HERE
 from install import pypi_bin
 
 
@@ -17,7 +18,7 @@ def _no_shell(_command: str) -> Call:
     return {"name": "none", "arguments": {}}
 
 
-def _openai(place: YamlValue) -> dict[str, str]:
+def _openai(place: Place) -> dict[str, str]:
     return {
         "OPENAI_BASE_URL": place.base_url,
         "OPENAI_API_BASE": place.base_url,
@@ -83,7 +84,7 @@ def _edit(path: Path, text: str) -> str:
     return f"I edit.\n\n{path.name}\n```\n<<<<<<< SEARCH\n=======\n{text}\n>>>>>>> REPLACE\n```\n"
 
 
-def _aider(place: YamlValue, prompt: str) -> list[str]:
+def _aider(place: Place, prompt: str) -> list[str]:
     files = [
         word
         for kind in ("chat", "input")

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from catalogue import Agent, YamlValue
+from agent import Agent, Place
+from exploring import make_folder
 from person import Leaver, Person
 from proxy import Proxy
-from stories import PROMPT, SEED, SEED_TEXT, Story
+from story import PROMPT, Story
 
 CHECKS = ("ended", "said", "hidden", "files", "log", "plan", "requests", "proxy")
 """How it ended, what it showed, what it must not have got, the folder, the session's log, what a person
@@ -52,10 +53,10 @@ def run(
     began = time.monotonic()
     session = f"{agent.name}-{mode}-{story.name}"
     work = folder / "work"
-    _git_folder(work)
+    make_folder(work)
     proxy = Proxy(folder / "modegate", {"answers": story.answers})
     try:
-        place = YamlValue(folder / "home", work, proxy.base_url(session))
+        place = Place(folder / "home", work, proxy.base_url(session))
         if mode != "default":
             proxy.set_mode(session, mode)
         person = Person(*proxy.watching(), reads) if story.plan else None
@@ -78,7 +79,7 @@ def run(
             "files": _files(story, work),
             "log": _log(agent, mode, story, proxy.log(session), proxy.mode(session)),
             "plan": "" if story.plan in shown else f"a person was shown {shown[-300:]!r}",
-            "requests": _requests(agent, steps, hops),
+            "requests": _requests(agent.limit + story.requests, steps, hops),
         }
     finally:
         proxy.stop()
@@ -87,16 +88,7 @@ def run(
     return Result(agent.name, mode, story.name, found, steps, hops, time.monotonic() - began)
 
 
-def _git_folder(work: Path) -> None:
-    work.mkdir(parents=True)
-    (work / SEED).write_text(f"{SEED_TEXT}\n", encoding="utf-8")
-    settings = ("user.name=nobody", "user.email=nobody@localhost", "commit.gpgsign=false")
-    me = [word for setting in settings for word in ("-c", setting)]
-    for words in (["init", "-q"], ["add", "."], [*me, "commit", "-q", "-m", "seed"]):
-        subprocess.run(["git", *words], cwd=work, check=True, capture_output=True)
-
-
-def _start(command: list[str], place: YamlValue, agent: Agent, timeout: float) -> Ended:
+def _start(command: list[str], place: Place, agent: Agent, timeout: float) -> Ended:
     """Run an agent to its end, and end all that it started."""
     place.home.mkdir(exist_ok=True)
     environment = agent.prepare(place)
@@ -177,10 +169,10 @@ def _files(story: Story, work: Path) -> str:
     )
 
 
-def _requests(agent: Agent, steps: int, hops: int) -> str:
-    if 0 < max(steps, hops) <= agent.limit:
+def _requests(limit: int, steps: int, hops: int) -> str:
+    if 0 < max(steps, hops) <= limit:
         return ""
-    return f"{steps} requests and {hops} to the model, where 1 to {agent.limit} are expected"
+    return f"{steps} requests and {hops} to the model, where 1 to {limit} are expected"
 
 
 def _log(agent: Agent, mode: str, story: Story, events: list[dict[str, Any]], mode_now: str) -> str:
@@ -200,10 +192,12 @@ def _headers(agent: Agent, events: list[dict[str, Any]]) -> str:
     headers = [event["data"]["tools"] for event in events if event["type"] == "request/header"]
     if not headers:
         return "no request/header: what the model was offered is not in the log"
-    shell = agent.shell("")["name"]
-    if any(shell in tools for tools in headers):
-        return f"the model was offered {shell}"
-    reader = agent.read(Path())["name"]
-    if reader != shell and not any(reader in tools for tools in headers):
-        return f"the model was not offered {reader}"
+    shell, reader = agent.shell("")["name"], agent.read(Path())["name"]
+    writer = agent.write(Path(), "")["name"] if agent.write else ""
+    offered = {reader, shell} if agent.shell_reads else {reader} - {shell}
+    hidden = {writer, shell} - offered - {""}
+    if wrong := hidden & {name for tools in headers for name in tools}:
+        return f"the model was offered {sorted(wrong)}"
+    if lacking := offered - set().union(*headers):
+        return f"the model was not offered {sorted(lacking)}"
     return ""
