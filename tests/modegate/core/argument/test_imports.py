@@ -41,6 +41,12 @@ def plan(when: str) -> str:
     return f"modes: {{plan: {{section: s, tools: [{{allow: t, when: {{{when}}}}}]}}}}"
 
 
+def test_a_policy_alone_imports_no_parser() -> None:
+    """The shipped one is such: it is read by every command, and most agents send no command."""
+    when = "a: {shell: read-only}, b: {calls: javascript}, others: any"
+    assert imported(plan(when)) == ([], [])
+
+
 @pytest.mark.parametrize(
     ("when", "call", "modules"),
     [
@@ -52,6 +58,8 @@ def plan(when: str) -> str:
             [],
         ),
         ("a: {matches: 'x+'}", {"a": "xx"}, ["re2"]),
+        ("a: {shell: read-only}", {"a": "ls -l"}, ["tree_sitter", "tree_sitter_bash"]),
+        ("a: {calls: javascript}", {"a": "text(1)"}, ["tree_sitter", "tree_sitter_javascript"]),
     ],
 )
 def test_what_a_condition_imports(when: str, call: dict[str, object], modules: list[str]) -> None:
