@@ -61,6 +61,8 @@ def why_not_sed(found: Read) -> str:
 
 
 def _why_not_script(script: str) -> str:
+    if not script.isprintable():
+        return f"`sed` with `{shown(script)}` is not known to only show text"
     at, depth = 0, 0
     while at < len(script):
         address = _ADDRESS.match(script, at)
@@ -78,7 +80,7 @@ def _why_not_script(script: str) -> str:
             known = _SUBSTITUTE.get(rest[1:]) if rest[0] in "sy" else _COMMAND
             command = known.match(script, at) if known else None
             end = _END.match(script, command.end()) if command else None
-        if end is None or not script.isprintable():
+        if end is None:
             return f"`sed` with `{shown(script[at:])}` is not known to only show text"
         at = end.end()
     return "a `{` in the script of `sed` is not closed" if depth else ""
