@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from modegate.core.argument.shell.programs import Programs, why_not
-from modegate.core.argument.shell.reading import SimpleCommand, is_assignment, simple_commands
+from modegate.core.argument.shell.reading import simple_commands
 from modegate.core.argument.shell.tokens import MOST_CHARACTERS
 from modegate.core.argument.shell.words import Word, literal
 from modegate.core.argument.shell.wrappers import unwrapped
@@ -48,10 +48,13 @@ def _why_not(command: object, programs: Programs) -> str:
 
 def _why_not_script(script: str, programs: Programs) -> str:
     for command in simple_commands(script):
-        words = _without_assignments(command)
-        for read in (words, [*words, *command.comment]) if command.comment else (words,):
-            if why := _why_not_one(read, programs):
-                return why
+        for assignment in command.assignments:
+            _check_assignment(assignment)
+        why = _why_not_one(command.words, programs)
+        if command.comment and not why:
+            why = _why_not_one(command.words + command.comment, programs)
+        if why:
+            return why
     return ""
 
 
@@ -64,24 +67,10 @@ def _why_not_words(words: Sequence[object], programs: Programs) -> str:
     return _why_not_one([*map(literal, texts)], programs)
 
 
-def _without_assignments(command: SimpleCommand) -> list[Word]:
-    """Return the words from the name on.
-
-    Raises:
-        NotUnderstood: a variable in front is none of those that change nothing but the output.
-    """
-    for at, word in enumerate(command.words):
-        if not is_assignment(word):
-            return command.words[at:]
-        name, _, value = word.text.partition("=")
-        if (
-            name not in _ASSIGNABLE
-            or word.quoted
-            or word.glob
-            or not _ASSIGNABLE[name].match(value)
-        ):
-            raise NotUnderstood(f"`{name[:64]}=` in front of a command is not read")
-    return []
+def _check_assignment(word: Word) -> None:
+    name, _, value = word.text.partition("=")
+    if name not in _ASSIGNABLE or word.quoted or word.glob or not _ASSIGNABLE[name].match(value):
+        raise NotUnderstood(f"`{name[:64]}=` in front of a command is not read; leave it out")
 
 
 def _why_not_one(words: Sequence[Word], programs: Programs) -> str:

@@ -9,8 +9,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import takewhile
 
-from modegate.core.argument.shell.tokens import MOST_CHARACTERS, Kind, Token, tokens
+from modegate.core.argument.shell.tokens import Kind, Token, tokens
 from modegate.core.argument.shell.tree import check_tree
 from modegate.core.argument.shell.words import Word
 from modegate.core.argument.understanding import NotUnderstood
@@ -20,23 +21,22 @@ DEEPEST = 16
 
 
 _KEYWORD = re.compile(
-    r"(?:if|then|elif|else|fi|for|foreach|while|until|do|done|case|esac|in|select|function|repeat|end|coproc"
+    r"(?:!|if|then|elif|else|fi|for|foreach|while|until|do|done|case|esac|in|select|function|repeat|end|coproc"
     r"|always|noglob|nocorrect|builtin|exec|eval|source|declare|typeset|local|export|readonly|integer|float)\Z"
 )
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _COMMENT = re.compile(r"#[A-Za-z0-9 _.,:+@%/#-]*\Z")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class SimpleCommand:
-    """Words that a shell runs as one command, assignments in front included."""
+    """What a shell runs as one command."""
 
-    words: list[Word] = field(default_factory=list)
-    start: int = -1
-    """Where its name stands in the source."""
-    named: bool = False
-    comment: list[Word] = field(default_factory=list)
-    """The words of a comment behind it: a zsh that a person types into takes them for more words."""
+    assignments: tuple[Word, ...]
+    words: tuple[Word, ...]
+    """The name, and what the program gets."""
+    comment: tuple[Word, ...]
+    """A comment behind it: a zsh that a person types into takes it for more words."""
 
 
 def simple_commands(source: str) -> list[SimpleCommand]:
@@ -45,17 +45,32 @@ def simple_commands(source: str) -> list[SimpleCommand]:
     Raises:
         NotUnderstood: a part of it is not understood completely.
     """
-    if len(source) > MOST_CHARACTERS:
-        raise NotUnderstood(f"a command of more than {MOST_CHARACTERS} characters is not read")
     found = tokens(source)
-    commands = _Grouping(source).group(found)
-    check_tree(source, found, [command.start for command in commands])
-    return commands
+    drafts = _Grouping(source).group(found)
+    names = [sum(1 for _ in takewhile(_is_assignment, draft.tokens)) for draft in drafts]
+    if any(at == len(draft.tokens) for at, draft in zip(names, drafts, strict=True)):
+        raise NotUnderstood("a variable is set only in front of a command")
+    check_tree(
+        source, found, [draft.tokens[at].start for at, draft in zip(names, drafts, strict=True)]
+    )
+    return [_command(draft, at) for at, draft in zip(names, drafts, strict=True)]
 
 
-def is_assignment(word: Word) -> bool:
-    """Return whether the word sets a variable where it stands in front of a command."""
-    return _ASSIGNMENT.match(word.text) is not None
+@dataclass(slots=True)
+class _Draft:
+    """A command while its words are found."""
+
+    tokens: list[Token] = field(default_factory=list)
+    comment: tuple[Word, ...] = ()
+
+
+def _command(draft: _Draft, name: int) -> SimpleCommand:
+    words = tuple(token.word for token in draft.tokens)
+    return SimpleCommand(words[:name], words[name:], draft.comment)
+
+
+def _is_assignment(token: Token) -> bool:
+    return _ASSIGNMENT.match(token.word.text) is not None
 
 
 class _Place(Enum):
@@ -78,20 +93,18 @@ class _Grouping:
 
     def __init__(self, source: str) -> None:
         self._source = source
-        self._commands: list[SimpleCommand] = []
+        self._drafts: list[_Draft] = []
         self._open: list[str] = []
         self._place = _Place.START
 
-    def group(self, found: Sequence[Token]) -> list[SimpleCommand]:
+    def group(self, found: Sequence[Token]) -> list[_Draft]:
         for token in found:
             self._take(token)
         if self._open or self._place in _OPEN:
             raise NotUnderstood("the command is not finished")
-        if not all(command.named for command in self._commands):
-            raise NotUnderstood("a variable can be set only in front of a command")
-        if not self._commands:
+        if not self._drafts:
             raise NotUnderstood("there is no command in it")
-        return self._commands
+        return self._drafts
 
     def _take(self, token: Token) -> None:
         match token.kind:
@@ -118,27 +131,19 @@ class _Grouping:
             case _Place.START | _Place.OPEN | _Place.PIPED | _Place.NOT:
                 self._begin(token)
             case _Place.COMMAND:
-                self._more(token)
+                self._drafts[-1].tokens.append(token)
             case _:
                 raise NotUnderstood(
                     f"`{self._written(token)}` stands where no word can stand; put it in front"
                 )
 
     def _begin(self, token: Token) -> None:
-        if len(self._commands) >= MOST_COMMANDS:
+        if len(self._drafts) >= MOST_COMMANDS:
             raise NotUnderstood(f"more than {MOST_COMMANDS} commands in one are not read")
         if _KEYWORD.match(token.word.text):
             raise NotUnderstood(f"`{token.word.text}` is not read; use plain commands")
-        self._commands.append(SimpleCommand())
+        self._drafts.append(_Draft([token]))
         self._place = _Place.COMMAND
-        self._more(token)
-
-    def _more(self, token: Token) -> None:
-        command = self._commands[-1]
-        if not command.named:
-            command.start = token.start
-            command.named = not is_assignment(token.word)
-        command.words.append(token.word)
 
     def _redirect(self, token: Token) -> None:
         if self._place not in (_Place.COMMAND, _Place.FULL, _Place.CLOSED):
@@ -149,10 +154,10 @@ class _Grouping:
     def _comment(self, token: Token) -> None:
         """A zsh that a person types into takes a comment for words, so it must do no harm as those either."""
         text = self._source[token.start : token.end]
-        if not _COMMENT.match(text) or self._place in (_Place.FULL, _Place.CLOSED):
-            raise NotUnderstood("this comment is not read; leave it out")
-        if self._place is _Place.COMMAND:
-            self._commands[-1].comment = [Word(word) for word in text.split(" ") if word]
+        if not _COMMENT.match(text):
+            raise NotUnderstood("a comment is read only of plain letters; leave it out")
+        if self._place in (_Place.COMMAND, _Place.FULL):
+            self._drafts[-1].comment = tuple(map(Word, text.split()))
 
     def _open_group(self, token: Token) -> None:
         if self._place is not _Place.START and self._place not in _OPEN:

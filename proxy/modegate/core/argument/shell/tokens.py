@@ -21,13 +21,15 @@ class Kind(StrEnum):
     """What a token is."""
 
     WORD = "word"
-    END = ";"
-    JOIN = "&&"
-    PIPE = "|"
-    OPEN = "("
-    CLOSE = ")"
-    REDIRECT = ">"
-    COMMENT = "#"
+    END = "end"
+    """`;` or the end of a line."""
+    JOIN = "join"
+    """`&&` or `||`."""
+    PIPE = "pipe"
+    OPEN = "open"
+    CLOSE = "close"
+    REDIRECT = "redirect"
+    COMMENT = "comment"
 
 
 _NO_WORD = Word("")
@@ -48,23 +50,32 @@ class Token:
         return self.kind is Kind.WORD and self.word.text == text and not self.word.quoted
 
 
+_BEHIND_BLANK = r"(?<![^ \n])"
+_BEFORE_END = r"(?=[ \n;|&)]|\Z)"
 _SIGN = re.compile(
-    r"""(?P<blank>(?:[ \t]|(?:(?<=[ \t])|\A)\\\n)+)
-      | (?P<end>;|\n)
-      | (?P<join>&&|\|\|)
-      | (?P<pipe>\|&?)
-      | (?P<open>\((?!\()|(?<![^ \t\n;|&(]){(?=[ \t\n]))
-      | (?P<close>\)|(?<![^ \t\n;])}(?=[ \t\n;|&)]|\Z))
-      | (?P<comment>(?<![^ \t\n])\#[^\n]*)
-      | (?P<redirect>(?<![^ \t\n])(?:(?P<descriptor>[12]?)(?P<copy>>&)(?P<other>[12])
-                                 | (?P<number>[12]?)(?P<into>>)[ \t]*(?P<null>/dev/null)
-                                 | (?P<both>&>)[ \t]*(?P<both_null>/dev/null))(?=[ \t\n;|&)]|\Z))
-      | (?P<input>(?<![^ \t\n])<(?=[ \t]*[^ \t\n<>&(]))""",
-    re.VERBOSE,
+    r"(?P<blank>(?: |(?<= )\\\n)+)"
+    r"|(?P<end>;|\n)"
+    r"|(?P<join>&&|\|\|)"
+    r"|(?P<pipe>\|&?)"
+    r"|(?P<open>\((?!\()|(?<![^ \n;|&(])\{(?=[ \n]))"
+    rf"|(?P<close>\)|(?<![^ \n;])\}}{_BEFORE_END})"
+    rf"|(?P<comment>{_BEHIND_BLANK}#[^\n]*)"
+    rf"|(?P<redirect>{_BEHIND_BLANK}(?:"
+    r"(?P<descriptor>[12]?)(?P<copy>>&)(?P<other>[12])"
+    r"|(?P<number>[12]?)(?P<into>>) *(?P<null>/dev/null)"
+    rf"|(?P<both>&>) *(?P<both_null>/dev/null)){_BEFORE_END})"
+    rf"|(?P<input>{_BEHIND_BLANK}<) *(?![ \n;|&<>()#]|\Z)"
 )
 _PARTS = ("descriptor", "copy", "other", "number", "into", "null", "both", "both_null")
-_REDIRECTION = re.compile(r"[0-9]*[<>]|&>")
-_HERE = re.compile(r"[0-9]*<<")
+_UNREAD = (
+    (re.compile(r"[0-9]*<<"), "`<<` is not read; name a file"),
+    (
+        re.compile(r"[0-9]*[<>]|&>"),
+        "only `2>&1`, `1>&2`, `> /dev/null` and `< FILE` are read, with a blank in front",
+    ),
+    (re.compile("&"), "`&` runs a command in the background; leave it out"),
+    (re.compile(r"\(\("), "`((` is not read; put a blank between groups"),
+)
 
 
 def tokens(source: str) -> list[Token]:
@@ -73,59 +84,51 @@ def tokens(source: str) -> list[Token]:
     Raises:
         NotUnderstood: something in it is no plain word and no sign of the few that are read.
     """
+    _check_characters(source)
     found: list[Token] = []
     at = 0
     while at < len(source):
         sign = _SIGN.match(source, at)
-        if sign is None:
-            found.append(_word(source, at))
-        elif sign.lastgroup == "input":
-            found.append(_input(source, at, sign.end()))
-        elif sign["blank"] is None:
-            found.append(_sign(sign))
-        at = found[-1].end if sign is None or sign["blank"] is None else sign.end()
+        if sign is not None and sign.lastgroup == "blank":
+            at = sign.end()
+            continue
+        token = _word(source, at) if sign is None else _sign(source, sign)
+        found.append(token)
+        at = token.end
         if len(found) > MOST_TOKENS:
             raise NotUnderstood(f"more than {MOST_TOKENS} words are not read")
     return found
 
 
-def _sign(sign: re.Match[str]) -> Token:
-    kinds = {
-        "end": Kind.END,
-        "join": Kind.JOIN,
-        "pipe": Kind.PIPE,
-        "open": Kind.OPEN,
-        "close": Kind.CLOSE,
-    }
-    name = next(name for name in (*kinds, "comment", "redirect") if sign[name] is not None)
-    if name == "comment":
-        return Token(Kind.COMMENT, sign.start(), sign.end())
-    if name == "redirect":
-        parts = tuple(sign.span(part) for part in _PARTS if sign[part])
-        return Token(Kind.REDIRECT, sign.start(), sign.end(), parts=parts)
-    return Token(kinds[name], sign.start(), sign.end())
+def _check_characters(source: str) -> None:
+    if len(source) > MOST_CHARACTERS:
+        raise NotUnderstood(f"a command of more than {MOST_CHARACTERS} characters is not read")
+    if "\t" in source:  # a shell that a person types into completes a word at a tab
+        raise NotUnderstood("a tab is not read; use blanks")
+    if not source.replace("\n", "").isprintable():
+        odd = next(sign for sign in source if sign != "\n" and not sign.isprintable())
+        raise NotUnderstood(f"the character U+{ord(odd):04X} is not read")
 
 
-def _word(source: str, at: int) -> Token:
-    if _HERE.match(source, at):
-        raise NotUnderstood("`<<` is not read; name a file")
-    if _REDIRECTION.match(source, at):
-        raise NotUnderstood(
-            "only `2>&1`, `1>&2`, `> /dev/null` and `< FILE` are read, with a blank in front"
-        )
-    if source[at] == "&":
-        raise NotUnderstood("`&` runs a command in the background")
-    if source.startswith("((", at):
-        raise NotUnderstood("`((` is not read")
-    word, end = read_word(source, at)
-    return Token(Kind.WORD, at, end, word)
+def _sign(source: str, sign: re.Match[str]) -> Token:
+    if sign.lastgroup == "input":
+        return _input(source, sign)
+    parts = tuple(sign.span(part) for part in _PARTS if sign[part])
+    return Token(Kind(sign.lastgroup or ""), sign.start(), sign.end(), parts=parts)
 
 
-def _input(source: str, at: int, sign_end: int) -> Token:
-    start = re.compile(r"[ \t]*").match(source, sign_end).end()  # type: ignore[union-attr]
-    word, end = read_word(source, start)
+def _input(source: str, sign: re.Match[str]) -> Token:
+    word, end = read_word(source, sign.end())
     if word.glob or word.expands:
         raise NotUnderstood("`<` takes one file, written out")
     if word.text.startswith("/dev/") and word.text != "/dev/null":
         raise NotUnderstood(f"`< {word.text[:64]}` can open a connection or a device")
-    return Token(Kind.REDIRECT, at, end, parts=((at, sign_end), (start, end)))
+    return Token(Kind.REDIRECT, sign.start(), end, parts=(sign.span("input"), (sign.end(), end)))
+
+
+def _word(source: str, at: int) -> Token:
+    for sign, why in _UNREAD:
+        if sign.match(source, at):
+            raise NotUnderstood(why)
+    word, end = read_word(source, at)
+    return Token(Kind.WORD, at, end, word)

@@ -31,7 +31,7 @@ class Word:
     """`$HOME`, `$PWD` or `~` is its head."""
 
 
-ENDS = " \t\n;|&<>()"
+ENDS = " \n;|&<>()"
 """What ends a word where it is not quoted."""
 
 _PIECE = re.compile(
@@ -40,10 +40,10 @@ _PIECE = re.compile(
       | '(?P<single>[^']*+)'(?!')
       | "(?P<double>(?:[^"\\]|\\.)*+)"
       | \\(?P<escaped>[ !-/:-@\[-`{-~])
-      | (?P<bang>!(?==?(?:[ \t\n]|\Z)))""",
+      | (?P<bang>!(?==?(?:[ \n]|\Z)))""",
     re.VERBOSE | re.DOTALL,
 )
-_HEAD = re.compile(r'(?:~|\$(?:HOME|PWD)|"\$(?:HOME|PWD)")(?=[/ \t\n;|)]|\Z)')
+_HEAD = re.compile(r'(?:~|\$(?:HOME|PWD)|"\$(?:HOME|PWD)")(?=[/ \n;|)]|\Z)')
 _HEAD_IN_DOUBLE = re.compile(r"\$(?:HOME|PWD)(?=/)")
 _ESCAPE_IN_DOUBLE = re.compile(r'\\([$`"\\])')
 _VARIABLE = re.compile(r"\$[A-Za-z0-9_]{1,32}")
