@@ -14,7 +14,9 @@ from modegate.core.argument.shell.words import Word, read_word
 from modegate.core.argument.understanding import NotUnderstood
 
 MOST_CHARACTERS = 65_536
-MOST_TOKENS = 4_096
+MOST_TOKENS = 2_048
+MOST_PIECES = 4_096
+"""Quotes, escapes and globs, of which each word can have many."""
 
 
 class Kind(StrEnum):
@@ -56,7 +58,7 @@ _SIGN = re.compile(
     r"(?P<blank>(?: |(?<= )\\\n)+)"
     r"|(?P<end>;|\n)"
     r"|(?P<join>&&|\|\|)"
-    r"|(?P<pipe>\|&?)"
+    r"|(?P<pipe>\|&?)"  # all that is read are readers, so `|&` gives one's errors to another
     r"|(?P<open>\((?!\()|(?<![^ \n;|&(])\{(?=[ \n]))"
     rf"|(?P<close>\)|(?<![^ \n;])\}}{_BEFORE_END})"
     rf"|(?P<comment>{_BEHIND_BLANK}#[^\n]*)"
@@ -103,6 +105,8 @@ def tokens(source: str) -> list[Token]:
 def _check_characters(source: str) -> None:
     if len(source) > MOST_CHARACTERS:
         raise NotUnderstood(f"a command of more than {MOST_CHARACTERS} characters is not read")
+    if sum(map(source.count, "'\"\\*?[")) > MOST_PIECES:
+        raise NotUnderstood(f"more than {MOST_PIECES} quotes, escapes and globs are not read")
     if "\t" in source:  # a shell that a person types into completes a word at a tab
         raise NotUnderstood("a tab is not read; use blanks")
     if not source.replace("\n", "").isprintable():
@@ -127,8 +131,9 @@ def _input(source: str, sign: re.Match[str]) -> Token:
 
 
 def _word(source: str, at: int) -> Token:
-    for sign, why in _UNREAD:
-        if sign.match(source, at):
-            raise NotUnderstood(why)
+    if source[at] in "&<>(0123456789":
+        for sign, why in _UNREAD:
+            if sign.match(source, at):
+                raise NotUnderstood(why)
     word, end = read_word(source, at)
     return Token(Kind.WORD, at, end, word)

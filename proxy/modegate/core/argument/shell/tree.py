@@ -5,7 +5,7 @@ The parser is imported on first use: only a policy with such a condition pays fo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -86,11 +86,25 @@ def check_tree(source: str, tokens: Sequence[Token], names: Sequence[int]) -> No
     if root.has_error:
         raise NotUnderstood("the command has a mistake in its grammar, or is not read")
     seen_names: list[int] = []
-    seen = [(node.start_byte, node.end_byte) for node in _leaves(root, seen_names)]
+    seen = _joined(_leaves(root, seen_names))
     if seen != list(_spans(source, tokens)) or seen_names != list(names):
         raise NotUnderstood(
             "shells could read this command in more than one way; write it more plainly"
         )
+
+
+def _joined(leaves: Iterable[Node]) -> list[tuple[int, int]]:
+    """Return where words and signs stand; words that touch are one, which the parser takes apart at a `\\`."""
+    spans: list[tuple[int, int]] = []
+    word_ends = -1
+    for node in leaves:
+        span = (node.start_byte, node.end_byte)
+        is_word = node.type in _WORDS
+        if is_word and span[0] == word_ends:
+            span = (spans.pop()[0], span[1])
+        spans.append(span)
+        word_ends = span[1] if is_word else -1
+    return spans
 
 
 def _spans(source: str, tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
