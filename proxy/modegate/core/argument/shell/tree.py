@@ -94,7 +94,7 @@ def check_tree(source: str, tokens: Sequence[Token], names: Sequence[int]) -> No
 
 
 def _joined(leaves: Iterable[Node]) -> list[tuple[int, int]]:
-    """Return where words and signs stand; words that touch are one, which the parser takes apart at a `\\`."""
+    """Return where words and signs stand. Words that touch are one: the parser takes them apart at a `\\`."""
     spans: list[tuple[int, int]] = []
     word_ends = -1
     for node in leaves:
