@@ -16,6 +16,7 @@ import msgspec
 
 from modegate.core.errors import DialectName
 from modegate.core.ids import ModeId, Tenant
+from modegate.core.policy import shell_section
 from modegate.core.policy.control_file import CONTROL, known_tenant
 from modegate.core.policy.document import YamlValue, read_document
 from modegate.core.policy.model import (
@@ -45,6 +46,7 @@ from modegate.core.policy.schema import (
     source,
     takes,
 )
+from modegate.core.policy.shell_table import NO_SHELL, ShellTable
 from modegate.core.policy.upstreams_file import read_routes, read_upstreams
 
 VERSION = 1
@@ -76,7 +78,7 @@ def meaning(policy: Policy) -> str:
     A key that is newer than the hash counts only if its value is not the default.
     """
     content: dict[str, Any] = {
-        "modes": policy.modes,
+        "modes": {name: replace(mode, shell=NO_SHELL) for name, mode in policy.modes.items()},
         "sessions": policy.sessions,
         "limits": _hashed(policy.limits),
     }
@@ -101,6 +103,9 @@ def _mode_meaning(mode: Mode, said: dict[str, Any]) -> dict[str, Any]:
     for rule, written in zip(mode.rules, said["rules"], strict=True):
         written["at"] = None
         written["when"] = rule.when.meaning() if rule.when else None
+    del said["shell"]
+    if mode.shell.sections:
+        said["shell"] = msgspec.to_builtins(mode.shell.sections, order="deterministic")
     return said
 
 
@@ -207,6 +212,11 @@ POLICY = Section(
     Field(
         "sessions", _SESSIONS.into(_sessions), about="How a session is found, and its first mode."
     ),
+    Field(
+        "shell",
+        shell_section.read,
+        about="Programs that only read, for all modes: added to those that are known, or taken away.",
+    ),
     Field("limits", _LIMITS.into(Limits), about="Bytes, seconds and counts."),
     Field("approvals", _APPROVALS.into(Waits), about="How long a request waits for a person."),
     Field(
@@ -230,6 +240,11 @@ def _policy(root: YamlValue) -> Policy:
     if values is None:
         return Policy("", {})
     found = POLICY.read(values)
+    if (shell := found.pop("shell", None)) is not None:
+        found["modes"] = {
+            name: replace(mode, shell=ShellTable((shell,)).with_(*mode.shell.sections))
+            for name, mode in found.get("modes", {}).items()
+        }
     if "upstreams" in values and "routes" not in values:
         values["upstreams"].key_problem("needs routes that lead there; see the key 'routes'")
     return Policy(**{"hash": "", "modes": {}} | found)

@@ -74,7 +74,7 @@ class _Scope:
 
     @property
     def programs(self) -> Programs:
-        return self.mode.programs()
+        return self.mode.shell.programs
 
     def why_not_released(self, call: InnerCall) -> str:
         """Judge a call that the call's program makes, under its name and each that a client could mean.

@@ -10,15 +10,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from modegate.core.ids import DEFAULT_MODE, LOCAL, ModeId, Tenant, ToolName
 from modegate.core.policy.problems import Problem
+from modegate.core.policy.shell_table import NO_SHELL, ShellTable
 from modegate.core.policy.upstreams import Route, UpstreamSpec
 from modegate.core.policy.when import When
-
-if TYPE_CHECKING:
-    from modegate.core.argument.shell.programs import Programs
 
 EXIT_TOOL = ToolName("exit_plan_mode")
 """The tool that asks a person to end the mode; no rule covers it, not even `*`."""
@@ -91,14 +89,8 @@ class Mode:
     """For the Responses API: where the section goes."""
     aliases: tuple[str, ...] = ()
     """Other ids by which ACP clients name it."""
-
-    def programs(self) -> Programs:
-        """Return what is known in this mode of each program that a shell command can run."""
-        from modegate.core.argument.shell.programs import (
-            STANDARD,  # large, and most modes need none
-        )
-
-        return STANDARD
+    shell: ShellTable = NO_SHELL
+    """What is known in this mode of the programs that a shell command can run."""
 
 
 @dataclass(frozen=True, slots=True)

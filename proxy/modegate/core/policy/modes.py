@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from modegate.core.ids import DEFAULT_MODE, ModeId
+from modegate.core.policy import shell_section
 from modegate.core.policy.conditions_file import read_when
 from modegate.core.policy.document import YamlValue
 from modegate.core.policy.mistakes.noted import note_mistakes
@@ -22,6 +23,7 @@ from modegate.core.policy.schema import (
     mode_reference,
     takes,
 )
+from modegate.core.policy.shell_table import ShellTable
 
 MAX_ALIAS = 256
 USE = "use"
@@ -137,6 +139,11 @@ def alias(value: YamlValue) -> str | None:
     return None
 
 
+def _shell(value: YamlValue) -> ShellTable | None:
+    section = shell_section.read(value)
+    return None if section is None else ShellTable((section,))
+
+
 _MODE = Section(
     "modes.*",
     Field("name", YamlValue.string),
@@ -145,6 +152,7 @@ _MODE = Section(
     Field("section", YamlValue.string),
     Field("section_in", choice("instructions", "input")),
     Field("tools", read_tools),
+    Field("shell", _shell),
     Field("exit", _exit),
     Field("without_tools", choice("pass", "guide", "refuse")),
     Field("text_calls", choice("pass", "refuse")),

@@ -10,6 +10,7 @@ from modegate.core.ids import DEFAULT_MODE
 from modegate.core.policy.document import YamlValue, suggestion
 from modegate.core.policy.model import Rule
 from modegate.core.policy.packs import Pack
+from modegate.core.policy.shell_table import NO_SHELL
 
 MAX_EXTENDED = 8
 """Modes in a chain; nobody could say what a longer one allows."""
@@ -81,6 +82,8 @@ def extended(name: str, modes: Mapping[str, Written]) -> dict[str, Any]:
     for base in _chain(name, modes):
         other = modes[base].says
         says = {key: other[key] for key in _TAKEN_OVER if key in other} | says
+        if "shell" in other:
+            says["shell"] = other["shell"].with_(*says.get("shell", NO_SHELL).sections)
         for rule in other.get("rules", ()):
             own.value.document.visit(own.value.node, own.value.path)
             rules.append(replace(rule, at=f"{base}.{rule.place()}"))

@@ -11,7 +11,16 @@ from collections.abc import Iterator
 
 from modegate.core.argument.shell.entry import ANY, Entry, ShellSection
 from modegate.core.policy.document import YamlValue, suggestion
-from modegate.core.policy.schema import TEXT, Field, Section, choice, list_of, mapping_of, takes
+from modegate.core.policy.schema import (
+    TEXT,
+    Field,
+    Reader,
+    Section,
+    choice,
+    list_of,
+    mapping_of,
+    takes,
+)
 
 MAX_DEPTH = 4
 """Subcommands within subcommands."""
@@ -234,11 +243,16 @@ def _nearest(name: str, known: list[str]) -> str:
 
 _SHELL = Section(
     "shell",
-    Field("commands", _commands, about="Programs that only read, and with which options."),
+    Field(
+        "commands",
+        Reader(_commands, mapping_of({"anyOf": [{"const": "any"}, _ENTRY.form()]})),
+        about="Programs that only read, and with which options.",
+    ),
     Field("without", _without, about="Programs of the table that are not let through."),
 )
 
 
+@takes(_SHELL.form())
 def read(value: YamlValue) -> ShellSection | None:
     """Read the section; None if it is none."""
     values = _SHELL.open(value)

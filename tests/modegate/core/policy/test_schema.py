@@ -6,7 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from modegate.core.policy import conditions_file, control_file, file, modes, upstreams_file
+from modegate.core.policy import (
+    conditions_file,
+    control_file,
+    file,
+    modes,
+    shell_section,
+    upstreams_file,
+)
 from modegate.core.policy.document import YamlValue, read_document
 from modegate.core.policy.modes import mode_name
 from modegate.core.policy.schema import (
@@ -110,7 +117,7 @@ def test_words_numbers_and_modes_are_checked_against_what_there_is() -> None:
 
 
 def test_every_section_is_among_those_whose_keys_are_described() -> None:
-    modules = (conditions_file, control_file, file, modes, upstreams_file)
+    modules = (conditions_file, control_file, file, modes, shell_section, upstreams_file)
     written = [
         one for module in modules for one in vars(module).values() if isinstance(one, Section)
     ]
