@@ -23,42 +23,45 @@ REQUESTS = {
     path.stem: path.read_bytes() for path in sorted((ROOT / "tests/golden/requests").glob("*.json"))
 }
 
-# What stays and what goes, by agent; every tool of every request is in one of the two.
+# What stays, as some call of it only reads, and what goes, by agent; every tool of every request is in one
+# of the two.
 READS = {
     "aider": "",
-    "cline": "read_files search_codebase ask_question team_status team_list_runs team_list_outcomes "
-    "team_read_mailbox",
-    "continue": "Read List Checklist CheckBackgroundJob AskQuestion Skills",
-    "copilot": "read_bash list_bash view fetch_copilot_cli_documentation skill read_agent list_agents "
-    "rg glob task_complete",
-    "gptme": "todo complete recall",
-    "kilo": "board_read glob grep kilo_local_recall read skill todowrite",
-    "mini": "",
-    "opencode": "glob grep read skill todowrite",
-    "openhands": "file_editor task_tracker finish think",
-    "pi": "read",
-    "qwen": "get_goal glob grep_search list_agents read_file skill tool_search report_findings zoom_image",
-    "sdk": "read_file final_answer",
-    "vibe": "search_tool_functions read_file skill todo",
+    "cline": "read_files search_codebase ask_question team_status team_list_runs "
+    "team_list_outcomes team_read_mailbox run_commands",
+    "continue": "Read List Checklist CheckBackgroundJob AskQuestion Skills Bash",
+    "copilot": "read_bash list_bash view fetch_copilot_cli_documentation skill read_agent "
+    "list_agents rg glob task_complete bash",
+    "gptme": "todo complete recall shell",
+    "kilo": "board_read glob grep kilo_local_recall read skill todowrite background_process bash",
+    "mini": "bash",
+    "opencode": "glob grep read skill todowrite bash",
+    "openhands": "file_editor task_tracker finish think terminal",
+    "pi": "read bash",
+    "qwen": "get_goal glob grep_search list_agents read_file skill tool_search report_findings "
+    "zoom_image run_shell_command",
+    "sdk": "read_file final_answer bash",
+    "vibe": "search_tool_functions read_file skill todo run_typescript bash "
+    "unified_harness_scratchpad",
 }
 CHANGES = {
     "aider": "",
-    "cline": "run_commands fetch_web_content editor spawn_agent team_spawn_teammate team_task "
-    "team_shutdown_teammate team_run_task team_cancel_run team_await_runs team_send_message "
-    "team_broadcast team_mission_log team_cleanup team_create_outcome team_attach_outcome_fragment "
-    "team_review_outcome_fragment team_finalize_outcome",
-    "continue": "Write Bash Fetch Edit Exit",
-    "copilot": "bash stop_bash apply_patch sql session_store_sql write_agent task",
-    "gptme": "append convert mcp memory patch patch_many save shell tmux vent ipython",
-    "kilo": "background_process bash board_post cancel_wakeup edit schedule_wakeup task webfetch write",
-    "mini": "bash",
-    "opencode": "bash edit task webfetch write",
-    "openhands": "terminal task",
-    "pi": "bash edit write",
-    "qwen": "agent edit notebook_edit run_shell_command tool_call update_goal write_file loop_wakeup "
-    "monitor read_mcp_resource web_fetch",
-    "sdk": "write_file bash",
-    "vibe": "run_typescript write_file edit bash unified_harness_scratchpad",
+    "cline": "fetch_web_content editor spawn_agent team_spawn_teammate team_task "
+    "team_shutdown_teammate team_run_task team_cancel_run team_await_runs "
+    "team_send_message team_broadcast team_mission_log team_cleanup team_create_outcome "
+    "team_attach_outcome_fragment team_review_outcome_fragment team_finalize_outcome",
+    "continue": "Write Fetch Edit Exit",
+    "copilot": "stop_bash apply_patch sql session_store_sql write_agent task",
+    "gptme": "append convert mcp memory patch patch_many save tmux vent ipython",
+    "kilo": "board_post cancel_wakeup edit schedule_wakeup task webfetch write",
+    "mini": "",
+    "opencode": "edit task webfetch write",
+    "openhands": "task",
+    "pi": "edit write",
+    "qwen": "agent edit notebook_edit tool_call update_goal write_file loop_wakeup monitor "
+    "read_mcp_resource web_fetch",
+    "sdk": "write_file",
+    "vibe": "write_file edit",
 }
 
 

@@ -29,22 +29,23 @@ SECTION = POLICY.modes[PLAN].section
 GOLDEN = ROOT / "tests/golden/requests/messages"
 REQUESTS = {path.stem: path.read_bytes() for path in sorted(GOLDEN.glob("*.json"))}
 
-# What stays and what goes, by agent; every tool of every request is in one of the two.
+# What stays, as some call of it only reads, and what goes, by agent; every tool of every request is in one
+# of the two.
 READS = {
-    "claude": "Read Skill ToolSearch ListAgents ReportFindings AskUserQuestion CronList TaskGet TaskList "
-    "TaskOutput DeferredToolPlaceholder",
-    "copilot": "read_bash list_bash view fetch_copilot_cli_documentation skill read_agent list_agents "
-    "grep glob",
-    "opencode": "glob grep read skill todowrite",
-    "pi": "read",
+    "claude": "Read Skill ToolSearch ListAgents ReportFindings AskUserQuestion CronList TaskGet "
+    "TaskList TaskOutput DeferredToolPlaceholder Bash",
+    "copilot": "read_bash list_bash view fetch_copilot_cli_documentation skill read_agent "
+    "list_agents grep glob bash",
+    "opencode": "glob grep read skill todowrite bash",
+    "pi": "read bash",
 }
 CHANGES = {
-    "claude": "Agent Bash Edit Write Workflow ScheduleWakeup WebFetch WebSearch NotebookEdit CronCreate "
-    "CronDelete EnterWorktree ExitWorktree SendMessage Monitor TaskStop TaskCreate TaskUpdate "
-    "ExitPlanMode",
-    "copilot": "bash stop_bash create edit sql session_store_sql write_agent task",
-    "opencode": "bash edit task webfetch write",
-    "pi": "bash edit write",
+    "claude": "Agent Edit Write Workflow ScheduleWakeup WebFetch WebSearch NotebookEdit CronCreate "
+    "CronDelete EnterWorktree ExitWorktree SendMessage Monitor TaskStop TaskCreate "
+    "TaskUpdate ExitPlanMode",
+    "copilot": "stop_bash create edit sql session_store_sql write_agent task",
+    "opencode": "edit task webfetch write",
+    "pi": "edit write",
 }
 
 

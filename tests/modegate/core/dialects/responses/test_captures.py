@@ -30,27 +30,29 @@ REQUESTS = {
     for path in sorted((ROOT / "tests/golden/requests/responses").glob("*.json"))
 }
 
-# What stays and what goes, by agent; every tool of every request is in one of the two.
+# What stays, as some call of it only reads, and what goes, by agent; every tool of every request is in one
+# of the two.
 READS = {
-    "codex": "request_user_input view_image get_goal tool_search collaboration__list_agents",
-    "copilot": "read_bash list_bash view fetch_copilot_cli_documentation skill read_agent list_agents "
-    "rg glob",
+    "codex": "request_user_input view_image get_goal tool_search collaboration__list_agents "
+    "exec_command write_stdin exec wait",
+    "copilot": "read_bash list_bash view fetch_copilot_cli_documentation skill read_agent "
+    "list_agents rg glob bash",
     "deepagents": "ls read_file glob grep get_current_thread_id",
-    "opencode": "glob grep read skill",
-    "pi": "read",
-    "sdk": "read_file",
+    "opencode": "glob grep read skill bash",
+    "pi": "read bash",
+    "sdk": "read_file bash",
 }
 CHANGES = {
-    "codex": "exec_command write_stdin apply_patch create_goal update_goal web_search exec wait "
-    "multi_agent_v1__close_agent multi_agent_v1__resume_agent multi_agent_v1__send_input "
-    "multi_agent_v1__spawn_agent multi_agent_v1__wait_agent collaboration__followup_task "
+    "codex": "apply_patch create_goal update_goal web_search multi_agent_v1__close_agent "
+    "multi_agent_v1__resume_agent multi_agent_v1__send_input multi_agent_v1__spawn_agent "
+    "multi_agent_v1__wait_agent collaboration__followup_task "
     "collaboration__interrupt_agent collaboration__send_message "
     "collaboration__spawn_agent collaboration__wait_agent",
-    "copilot": "bash stop_bash apply_patch sql session_store_sql write_agent task",
+    "copilot": "stop_bash apply_patch sql session_store_sql write_agent task",
     "deepagents": "write_file edit_file delete task compact_conversation update_goal js_eval fetch_url",
-    "opencode": "apply_patch bash task webfetch",
-    "pi": "bash edit write",
-    "sdk": "write_file bash",
+    "opencode": "apply_patch task webfetch",
+    "pi": "edit write",
+    "sdk": "write_file",
 }
 READS["opencode"] += " todowrite"
 
