@@ -17,7 +17,7 @@ def walk(
     known: Mapping[str, Entry] = STANDARD.entries, parent: str = ""
 ) -> Iterator[tuple[str, Entry]]:
     """Yield every program and subcommand with its entry."""
-    for name, entry in known.items():
+    for name, entry in sorted(known.items()):  # names come from sets, and test workers must agree
         yield f"{parent}{name}", entry
         yield from walk(entry.commands, f"{parent}{name} ")
 
