@@ -74,7 +74,7 @@ $(SDK_CLIENTS): tests/sdk-clients/package-lock.json tests/sdk-clients/requiremen
 
 .PHONY: test
 test: $(BIN)/pytest $(ACP_CLIENTS) $(SDK_CLIENTS) ## Run the tests (ARGS="-k name")
-	scripts/needs redis-server nginx
+	scripts/needs redis-server nginx zsh dash
 	$(BIN)/pytest $(PARALLEL) $(ARGS)
 
 .PHONY: test-core

@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ SYSTEM = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", 
 # Run by programs of the table: `zcat`, `zgrep` and `git submodule` are scripts, `tar -tz` runs one.
 INNER = ("gzip", "bzip2", "xz", "gettext.sh", "gettext", "envsubst")
 DANGEROUS = (
+    "stub",
     *("rm", "mv", "cp", "ln", "touch", "mkdir", "rmdir", "chmod", "chown", "tee", "dd", "truncate"),
     *("sh", "bash", "dash", "zsh", "ksh", "fish", "busybox", "python", "python3", "perl", "ruby"),
     *("curl", "wget", "nc", "ssh", "scp", "rsync", "xargs", "parallel", "watch", "sudo", "nohup"),
@@ -56,12 +57,30 @@ class Place:
         return self.root / "work"
 
     @property
+    def untouched(self) -> Path:
+        return self.root / "untouched"
+
+    @property
     def programs(self) -> Path:
         return self.root / "bin"
 
     @property
     def log(self) -> Path:
         return self.root / "log"
+
+    def renew(self) -> None:
+        """Lay the folder and the home as they were at first, for the user that runs commands."""
+        for each in (self.folder, self.root / "home", self.root / "tmp"):
+            shutil.rmtree(each, ignore_errors=True)
+        shutil.copytree(self.untouched, self.folder, symlinks=True)
+        for each in (self.root / "home", self.root / "tmp"):
+            each.mkdir()
+        for top in (self.folder, self.root / "home", self.root / "tmp") if IDENTITY else ():
+            for path in (top, *top.rglob("*")):
+                os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+        # Without this, the first `git status` would note in its index that it has looked.
+        self.run("bash", "git update-index -q --refresh")
+        os.truncate(self.log, 0)
 
     def ran(self) -> list[list[str]]:
         """Return which stubs ran, each with its arguments, and forget it."""
@@ -133,66 +152,45 @@ def digest(path: Path) -> str:
 
 
 @contextmanager
-def place(real: Collection[str]) -> Iterator[Place]:
-    """Lay a place in which the programs of these names are real."""
+def place(real: Collection[str], stubs: Collection[str] = ()) -> Iterator[Place]:
+    """Lay a place in which the programs of these names are real, and these and all others are stubs."""
     with tempfile.TemporaryDirectory(prefix="modegate-shells-") as name:
         root = Path(name)
         root.chmod(0o755)
         made = Place(root)
-        for each in (made.folder, root / "home", root / "tmp", made.programs):
-            each.mkdir()
+        made.programs.mkdir()
         stub = made.programs / ".stub"
         stub.write_text(STUB.format(log=made.log), encoding="utf-8")
         stub.chmod(0o755)
         made.log.touch()
         made.log.chmod(0o666)
-        fill(made.programs, stub, real)
-        laid.lay(made.folder, stub)
-        hand_over(made)
+        fill(made.programs, stub, real, stubs)
+        made.untouched.mkdir()
+        laid.lay(made.untouched, stub)
+        made.renew()
         yield made
 
 
-def fill(programs: Path, stub: Path, real: Collection[str]) -> None:
+def fill(programs: Path, stub: Path, real: Collection[str], stubs: Collection[str]) -> None:
     """Link the real programs, and the stub under every other name that there is."""
     others = {name for path in SYSTEM if os.path.isdir(path) for name in os.listdir(path)}
     for name in {*real, *INNER}:
         binary = shutil.which(name, path=":".join(SYSTEM))
         if binary:
             (programs / name).symlink_to(binary)
-    for name in (others | {*DANGEROUS}) - {*real, *INNER}:
+    for name in (others | {*DANGEROUS, *stubs}) - {*real, *INNER}:
         (programs / name).symlink_to(stub)
 
 
-def hand_over(made: Place) -> None:
-    """Give what a command may reach to the user that runs it, so that nothing but the test stops it."""
-    if os.geteuid() == 0:
-        for top in (made.folder, made.root / "home", made.root / "tmp"):
-            for path in (top, *top.rglob("*")):
-                os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
-    # Without this, the first `git status` would note in its index that it has looked.
-    made.run("bash", "git update-index -q --refresh")
-
-
 class Watch:
-    """A place that is laid anew only after something changed in it."""
+    """A place that is laid anew after something changed in it."""
 
-    def __init__(self, real: Collection[str]) -> None:
-        self._real = real
-        self._stack = ExitStack()
-        self._place: Place | None = None
-        self._before: Seen = {}
-
-    def __enter__(self) -> Watch:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
+    def __init__(self, made: Place) -> None:
+        self._place = made
+        self._before = made.seen()
 
     def effects(self, shell: str, commands: Iterable[str]) -> list[str]:
-        """Run commands; return what changed and which stubs ran."""
-        if self._place is None:
-            self._place = self._stack.enter_context(place(self._real))
-            self._before = self._place.seen()
+        """Run commands, some at a time; return what changed and which stubs ran."""
         made = self._place
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(lambda command: made.run(shell, command), commands))
@@ -200,15 +198,15 @@ class Watch:
         changed = [name for name, was in self._before.items() if after.get(name) != was]
         found = [*changed, *(after.keys() - self._before.keys()), *map(shlex.join, made.ran())]
         if found:
-            self._stack.close()
-            self._place = None
+            made.renew()
+            self._before = made.seen()
         return sorted(found)
 
-    def harmful(self, shell: str, commands: Sequence[str]) -> dict[str, list[str]]:
-        """Return which of the commands changed something or ran what they should not."""
+    def guilty(self, shell: str, commands: Sequence[str]) -> dict[str, list[str]]:
+        """Return a command of these that changed something or ran what it should not, with what it did."""
         found = self.effects(shell, commands)
         if not found or len(commands) == 1:
             return {commands[0]: found} if found else {}
         half = len(commands) // 2
-        both = self.harmful(shell, commands[:half]) | self.harmful(shell, commands[half:])
-        return both or {" then ".join(commands): found}
+        one = self.guilty(shell, commands[:half]) or self.guilty(shell, commands[half:])
+        return one or {" then ".join(commands): found}
