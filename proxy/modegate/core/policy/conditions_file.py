@@ -17,7 +17,17 @@ from modegate.core.policy.conditions import (
 )
 from modegate.core.policy.document import YamlValue, suggestion
 from modegate.core.policy.findings import Condition
-from modegate.core.policy.schema import Field, Section, choice
+from modegate.core.policy.schema import (
+    SCALAR,
+    TEXT,
+    Field,
+    Form,
+    Reader,
+    Section,
+    choice,
+    listed,
+    one_or_more,
+)
 from modegate.core.policy.understood import Calls, PatchUnder, ReadOnly, Under
 from modegate.core.policy.when import When
 
@@ -25,6 +35,9 @@ MAX_CONDITIONS = 64
 """Conditions of one rule."""
 MAX_LISTED = 1024
 """Entries of a list in `when`: values, globs, names, folders."""
+
+CONDITION: Form = {"$ref": "#/definitions/condition"}
+"""Stands for what a condition is, since one may stand within another."""
 
 Read = Callable[[YamlValue], Any]
 
@@ -134,13 +147,11 @@ def _strings(value: YamlValue) -> list[tuple[str, YamlValue]]:
     return [] if text is None else [(text, value)]
 
 
-def _word(word: str, condition: Condition) -> Read:
+def _word(word: str, condition: Condition) -> Reader[Condition | None]:
     """Return a reader of a form that so far takes one word alone."""
 
-    def reader(value: YamlValue) -> Condition | None:
-        return condition if choice(word)(value) else None
-
-    return reader
+    chosen = choice(word)
+    return Reader(lambda value: condition if chosen(value) else None, chosen.form)
 
 
 def _absent(value: YamlValue) -> Absent | None:
@@ -182,7 +193,12 @@ def _bound(value: YamlValue) -> float | None:
     return number
 
 
-_RANGE = Section("modes.*.tools[].when.*.range", Field("min", _bound), Field("max", _bound))
+_BOUND = Reader(_bound, {"type": "number"})
+_RANGE = Section(
+    "modes.*.tools[].when.*.range",
+    Field("min", _BOUND, about="The least number that it may be."),
+    Field("max", _BOUND, about="The greatest number that it may be."),
+)
 
 
 def _range(value: YamlValue) -> Range | None:
@@ -219,8 +235,16 @@ def _folders(value: YamlValue) -> tuple[str, ...] | None:
     return tuple(folder for folder, _ in folders) or None
 
 
-_PATH = Section("modes.*.tools[].when.*.path", Field("under", _folders, required=True))
-_PATCH = Section("modes.*.tools[].when.*.patch", Field("under", _folders, required=True))
+_TEXTS = one_or_more(TEXT)
+_FOLDERS = Reader(_folders, _TEXTS)
+_PATH = Section(
+    "modes.*.tools[].when.*.path",
+    Field("under", _FOLDERS, required=True, about="Folders; the path must be in one of them."),
+)
+_PATCH = Section(
+    "modes.*.tools[].when.*.patch",
+    Field("under", _FOLDERS, required=True, about="Folders; each file must be in one of them."),
+)
 
 
 def _path(value: YamlValue) -> Under | None:
@@ -235,16 +259,36 @@ def _patch(value: YamlValue) -> PatchUnder | None:
 
 _CONDITION = Section(
     "modes.*.tools[].when.*",
-    Field("equals", _equals),
-    Field("one_of", _one_of),
-    Field("glob", _glob),
-    Field("matches", _matches),
-    Field("range", _range),
-    Field("shell", _word("read-only", ReadOnly())),
-    Field("calls", _word("javascript", Calls())),
-    Field("path", _path),
-    Field("patch", _patch),
-    Field("absent", _absent),
-    Field("not", _not),
+    Field("equals", Reader(_equals, SCALAR), about="Exactly this value."),
+    Field("one_of", Reader(_one_of, listed(SCALAR)), about="One of these values."),
+    Field("glob", Reader(_glob, _TEXTS), about="A text that one of these globs matches whole."),
+    Field(
+        "matches", Reader(_matches, TEXT), about="A text that this RE2 expression matches whole."
+    ),
+    Field("range", Reader(_range, _RANGE.form()), about="A number within bounds."),
+    Field("shell", _word("read-only", ReadOnly()), about="A command that surely only reads."),
+    Field("calls", _word("javascript", Calls()), about="A program whose calls are all released."),
+    Field("path", Reader(_path, _PATH.form()), about="A path below one of these folders."),
+    Field("patch", Reader(_patch, _PATCH.form()), about="A patch of files below these folders."),
+    Field("absent", Reader(_absent, {"const": True}), about="The argument is left out."),
+    Field("not", Reader(_not, CONDITION), about="The argument is there and does not meet this."),
 )
 """The forms of condition, by their keys."""
+CONDITION_FORM: Form = {**_CONDITION.form(), "minProperties": 1, "maxProperties": 1}
+"""What `CONDITION` refers to."""
+WHEN_FORM: Form = {
+    "type": "object",
+    "minProperties": 1,
+    "properties": {
+        "others": {
+            "description": "Which arguments may be there that have no condition.",
+            "anyOf": [{"const": "any"}, {"type": "array", "items": TEXT}],
+        },
+        "optional": {
+            "description": "Which arguments with a condition may be left out.",
+            **listed(TEXT),
+        },
+    },
+    "additionalProperties": CONDITION,
+}
+"""What `read_when` takes."""

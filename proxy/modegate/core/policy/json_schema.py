@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from modegate.core.policy.conditions_file import CONDITION_FORM
 from modegate.core.policy.file import POLICY
+from modegate.core.policy.shell_section import COMMAND_FORM
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 """What editors know best."""
@@ -21,4 +23,5 @@ def json_schema() -> dict[str, Any]:
         "title": "modegate policies",
         "description": "What a coding agent may do in each mode; see docs/policies.md of modegate.",
         **POLICY.form(),
+        "definitions": {"condition": CONDITION_FORM, "command": COMMAND_FORM},
     }

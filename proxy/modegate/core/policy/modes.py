@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from modegate.core.ids import DEFAULT_MODE, ModeId
 from modegate.core.policy import shell_section
-from modegate.core.policy.conditions_file import read_when
+from modegate.core.policy.conditions_file import WHEN_FORM, read_when
 from modegate.core.policy.document import YamlValue
 from modegate.core.policy.mistakes.noted import note_mistakes
 from modegate.core.policy.model import EXIT_TOOL, Effect, Exit, ExitOption, Mode, Rule
@@ -15,12 +15,18 @@ from modegate.core.policy.reuse import Written, extended, mode_to_extend, used
 from modegate.core.policy.schema import (
     NAME,
     NAMED,
+    TEXT,
     Field,
+    Form,
+    Reader,
     Section,
     choice,
+    form_of,
     list_of,
+    listed,
     mapping_of,
     mode_reference,
+    one_or_more,
     takes,
 )
 from modegate.core.policy.shell_table import ShellTable
@@ -77,32 +83,35 @@ def _rules(entry: YamlValue, index: int) -> Sequence[Rule]:
     return [Rule(effect, found[effect], when, index)] if effect in found else ()
 
 
+_EFFECTS = {
+    Effect.ALLOW: "A name or glob; such a call is allowed.",
+    Effect.ASK: "A name or glob; such a call waits for a person, who decides call by call.",
+    Effect.DENY: "A name or glob; such a call is refused. Stands in front of what it limits.",
+}
 _RULE = Section(
     "modes.*.tools[]",
-    *(Field(effect.value, YamlValue.string) for effect in Effect),
-    Field("when", read_when),
-    Field(USE, YamlValue.string),
+    *(Field(effect.value, YamlValue.string, about=_EFFECTS[effect]) for effect in Effect),
+    Field("when", Reader(read_when, WHEN_FORM), about="Conditions on arguments, by their names."),
+    Field(
+        USE,
+        Reader(YamlValue.string, one_or_more(TEXT)),
+        about="A pack, or a list of packs; `modegate packs` lists them.",
+    ),
 )
 _OPTION = Section(
-    "modes.*.exit.options[]", Field("label", YamlValue.string), Field("to", mode_reference)
+    "modes.*.exit.options[]",
+    Field("label", YamlValue.string, required=True, about="What the person is shown."),
+    Field("to", mode_reference, required=True, about="The mode after that."),
 )
-
-
-def _option(value: YamlValue) -> ExitOption | None:
-    values = _OPTION.open(value)
-    if values is None:
-        return None
-    if len(values) < 2:
-        value.problem("needs both label and to")
-    found = _OPTION.read(values)
-    return ExitOption(**found) if len(found) == 2 else None
-
-
 _EXIT = Section(
     "modes.*.exit",
-    Field("to", mode_reference),
-    Field("options", list_of(_option)),
-    Field("native", YamlValue.boolean),
+    Field("to", mode_reference, about="The mode after the plan is approved."),
+    Field(
+        "options",
+        list_of(_OPTION.into(ExitOption)),
+        about="What a person can choose besides rejecting; instead of `to`.",
+    ),
+    Field("native", YamlValue.boolean, about="Whether the agent's own exit tool stays."),
 )
 
 
@@ -146,18 +155,54 @@ def _shell(value: YamlValue) -> ShellTable | None:
 
 _MODE = Section(
     "modes.*",
-    Field("name", YamlValue.string),
-    Field("description", YamlValue.string),
-    Field("extends", mode_to_extend),
-    Field("section", YamlValue.string),
-    Field("section_in", choice("instructions", "input")),
-    Field("tools", read_tools),
-    Field("shell", _shell),
-    Field("exit", _exit),
-    Field("without_tools", choice("pass", "guide", "refuse")),
-    Field("text_calls", choice("pass", "refuse")),
-    Field("aliases", list_of(alias)),
+    Field("name", YamlValue.string, about="What people are shown."),
+    Field("description", YamlValue.string, about="One sentence for people who choose a mode."),
+    Field(
+        "extends",
+        Reader(mode_to_extend, NAMED),
+        about="The mode whose rules and settings this one takes over.",
+    ),
+    Field(
+        "section",
+        YamlValue.string,
+        about="What the model is told, put behind the agent's own instructions.",
+    ),
+    Field(
+        "section_in",
+        choice("instructions", "input"),
+        about="Where the section goes in the Responses API.",
+    ),
+    Field(
+        "tools",
+        Reader(read_tools, listed({"anyOf": [TEXT, {**_RULE.form(), "minProperties": 1}]})),
+        about="What is allowed: the first rule that matches wins, and no match refuses.",
+    ),
+    Field(
+        "shell",
+        Reader(_shell, form_of(shell_section.read)),
+        about="Programs that `shell: read-only` knows in this mode, beside or without the table's.",
+    ),
+    Field("exit", Reader(_exit, _EXIT.form()), about="How the model asks to leave the mode."),
+    Field(
+        "without_tools",
+        choice("pass", "guide", "refuse"),
+        about="What becomes of a request that declares no tools.",
+    ),
+    Field(
+        "text_calls",
+        choice("pass", "refuse"),
+        about="What becomes of calls that stand in an answer's text.",
+    ),
+    Field(
+        "aliases",
+        list_of(Reader(alias, {**TEXT, "maxLength": MAX_ALIAS})),
+        about="Other ids that ACP clients send for this mode.",
+    ),
 )
+_MODE_FORM: Form = {
+    **_MODE.form(),
+    "anyOf": [{"required": ["section", "tools"]}, {"required": ["extends"]}],
+}
 
 
 def _written(value: YamlValue) -> Written:
@@ -197,7 +242,7 @@ def mode_name(value: YamlValue, name: str) -> ModeId | None:
     return None
 
 
-@takes(mapping_of(_MODE.form(), {**NAMED, "not": {"const": DEFAULT_MODE}}))
+@takes(mapping_of(_MODE_FORM, {**NAMED, "not": {"const": DEFAULT_MODE}}))
 def read_modes(value: YamlValue) -> dict[ModeId, Mode]:
     """Read `modes`; what is wrong is noted, and left out."""
     entries = value.mapping()

@@ -32,6 +32,7 @@ S = TypeVar("S", bound=str)
 Form = Mapping[str, Any]
 """A JSON Schema (draft 7)."""
 TEXT: Form = {"type": "string", "pattern": r"\S"}
+SCALAR: Form = {"type": ["string", "number", "boolean", "null"]}
 NAMED: Form = {"type": "string", "pattern": f"^{NAME.pattern}$"}
 """What `NAME` takes."""
 
@@ -56,11 +57,10 @@ def form_of(read: Callable[[YamlValue], Any]) -> Form:
     """Return what a reader takes: anything, unless it says."""
     if isinstance(read, Reader):
         return read.form
-    scalar = {"type": ["string", "number", "boolean", "null"]}
     plain: dict[Any, Form] = {
         YamlValue.string: TEXT,
         YamlValue.boolean: {"type": "boolean"},
-        YamlValue.json_scalar: scalar,
+        YamlValue.json_scalar: SCALAR,
     }
     return plain.get(read, {})
 
@@ -149,6 +149,11 @@ def list_of(read: Callable[[YamlValue], T | None]) -> Reader[tuple[T, ...]]:
 def listed(form: Form) -> Form:
     """Return the form of a list that is not empty."""
     return {"type": "array", "minItems": 1, "items": form}
+
+
+def one_or_more(form: Form) -> Form:
+    """Return the form of a value, or of a list of such values."""
+    return {"anyOf": [form, listed(form)]}
 
 
 def choice(*options: S) -> Reader[S | None]:

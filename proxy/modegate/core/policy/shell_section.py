@@ -14,7 +14,7 @@ from modegate.core.policy.document import YamlValue, suggestion
 from modegate.core.policy.schema import (
     TEXT,
     Field,
-    Reader,
+    Form,
     Section,
     choice,
     list_of,
@@ -62,7 +62,7 @@ _RUNNERS = frozenset(
 """They run what stands behind them."""
 
 _OPTION_FORM = {"type": "string", "pattern": f"^{_OPTION.pattern}$"}
-_ENTRY_FORM = {"anyOf": [{"const": "any"}, {"type": "object"}]}
+_ENTRY_FORM = {"$ref": "#/definitions/command"}
 
 
 @takes(_OPTION_FORM)
@@ -220,6 +220,9 @@ _ENTRY = Section(
     Field("alone", YamlValue.boolean, about="Whether it may be called without a subcommand."),
 )
 
+COMMAND_FORM: Form = {"anyOf": [{"const": "any"}, _ENTRY.form()]}
+"""What a program may do, whose subcommands have the same form."""
+
 
 def _without(value: YamlValue) -> tuple[str, ...]:
     from modegate.core.argument.shell.programs import STANDARD
@@ -245,7 +248,7 @@ _SHELL = Section(
     "shell",
     Field(
         "commands",
-        Reader(_commands, mapping_of({"anyOf": [{"const": "any"}, _ENTRY.form()]})),
+        _commands,
         about="Programs that only read, and with which options.",
     ),
     Field("without", _without, about="Programs of the table that are not let through."),

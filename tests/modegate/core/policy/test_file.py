@@ -228,8 +228,8 @@ log: redis
          "either to or options"),
         (in_mode("exit: {options: []}"), "modes.plan.exit.options", 5, "must not be empty"),
         (in_mode("exit: {options: [a]}"), "modes.plan.exit.options[0]", 5, "must be a mapping"),
-        (in_mode("exit: {options: [{label: a}]}"), "modes.plan.exit.options[0]", 5, "both label and to"),
-        (in_mode("exit: {options: [{to: plan}]}"), "modes.plan.exit.options[0]", 5, "both label and to"),
+        (in_mode("exit: {options: [{label: a}]}"), "modes.plan.exit.options[0]", 5, "needs the key 'to'"),
+        (in_mode("exit: {options: [{to: plan}]}"), "modes.plan.exit.options[0]", 5, "needs the key 'label'"),
         (in_mode("name: 2026-01-01"), "modes.plan.name", 5, "is read as a date; quote it"),
     ],
 )  # fmt: skip

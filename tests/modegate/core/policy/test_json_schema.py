@@ -11,6 +11,7 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator  # type: ignore[import-untyped]
 
+from modegate.core.policy.file import POLICY
 from modegate.core.policy.json_schema import json_schema
 from modegate.core.policy.problems import PolicyProblems
 from support.policies import KEYS, parse
@@ -50,6 +51,7 @@ def test_every_policy_that_is_read_fits_the_schema(text: str) -> None:
     assert refusals(text) == []
 
 
+RULE = "modes: {{plan: {{section: x, tools: [{}]}}}}\n"
 GOOD = "modes: {plan: {section: x, tools: [read]}}\n"
 
 
@@ -59,6 +61,23 @@ GOOD = "modes: {plan: {section: x, tools: [read]}}\n"
         pytest.param("modes: {}\nother: 1\n", id="unknown key"),
         pytest.param("version: 1\n", id="no modes"),
         pytest.param("modes: []\n", id="a list for a mapping"),
+        pytest.param("modes: {plan: {section: x}}\n", id="a mode without tools"),
+        pytest.param("modes: {default: {section: x, tools: [read]}}\n", id="the default mode"),
+        pytest.param("modes: {'a b': {section: x, tools: [read]}}\n", id="no id"),
+        pytest.param("modes: {plan: {section: x, tools: []}}\n", id="no rules"),
+        pytest.param(RULE.format("{alow: read}"), id="another effect"),
+        pytest.param(RULE.format("{}"), id="a rule that says nothing"),
+        pytest.param(RULE.format("{allow: a, when: {}}"), id="no condition"),
+        pytest.param(RULE.format("{allow: a, when: {b: c}}"), id="a condition without a form"),
+        pytest.param(RULE.format("{allow: a, when: {b: {equal: c}}}"), id="another form"),
+        pytest.param(RULE.format("{allow: a, when: {b: {equals: c, glob: c}}}"), id="two forms"),
+        pytest.param(RULE.format("{allow: a, when: {b: {not: {equal: c}}}}"), id="under not"),
+        pytest.param(RULE.format("{allow: a, when: {b: {shell: all}}}"), id="another shell"),
+        pytest.param(RULE.format("{allow: a, when: {b: {range: {least: 1}}}}"), id="other bounds"),
+        pytest.param(RULE.format("{allow: a, when: {b: {path: docs}}}"), id="no under"),
+        pytest.param(RULE.format("{allow: a, when: {b: {glob: c}, others: all}}"), id="others"),
+        pytest.param(GOOD[:-3] + ", exit: {options: [{label: x}]}}}\n", id="an exit to nowhere"),
+        pytest.param(GOOD[:-3] + ", without_tools: maybe}}\n", id="without tools, what"),
         pytest.param(GOOD + "version: 2\n", id="another version"),
         pytest.param(GOOD + "narrate: 3\n", id="a number for a boolean"),
         pytest.param(GOOD + "limits: {hops: 33}\n", id="too many"),
@@ -102,7 +121,8 @@ def keys(form: Any) -> Iterator[tuple[str, Any]]:
             yield from keys(inner)
 
 
-def test_every_key_is_in_the_schema() -> None:
-    named = {name for name, _ in keys(SCHEMA)}
-    modes = {key for place, known in KEYS.items() if place.startswith("modes") for key in known}
-    assert {key for known in KEYS.values() for key in known} - named - modes == set()
+def test_every_key_is_in_the_schema_and_explained() -> None:
+    found = list(keys(SCHEMA))
+    places = [place for place in KEYS if place.partition(".")[0].rstrip("[]") in ("", *POLICY.keys)]
+    assert {key for place in places for key in KEYS[place]} - {name for name, _ in found} == set()
+    assert [name for name, form in found if not form.get("description", "").endswith(".")] == []
