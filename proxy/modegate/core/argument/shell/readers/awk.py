@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from modegate.core.argument.shell.entry import Read
+from modegate.core.argument.shell.entry import Read, names
+from modegate.core.argument.shell.options import shown
 
 _TOKEN = re.compile(
     r"""(?P<space>[ ]+)
@@ -23,6 +24,8 @@ _TOKEN = re.compile(
 _EXPRESSION = re.compile(
     r"/(?:[^/\\\[]|\\.|\[\^?\]?(?:\[:\w{1,9}:\]|\\.|[^]\[/\\])*+\])*+/", re.ASCII
 )
+_EXPECTS = re.compile(r"[-+*%^]=|[-+*%^!~<=?:,>({};/]?|&&|\|\||>=|<=|==|!=|!~")
+_OPERAND = re.compile(r"\w+|\.[0-9]+|[0-9]+\.[0-9]*|\]", re.ASCII)
 _REFUSED = {
     "system": "runs a program",
     "getline": "reads from a program or another file",
@@ -31,7 +34,14 @@ _REFUSED = {
     "FUNCTAB": "can reach everything",
     "PROCINFO": "can reach more than text",
 }
-_OPERAND_FOLLOWS = frozenset("print printf return else do case in".split())  # noqa: SIM905 -- words
+# Behind these and signs, all versions read an expression; behind the others some of them do, and some divide.
+_EXPRESSION_FOLLOWS = names("print printf return else do in exit")
+_KEYWORDS = names(
+    """
+    BEGIN END BEGINFILE ENDFILE break case continue default delete for func function if length next nextfile
+    switch while rand srand fflush
+    """
+)
 
 
 def why_not_awk(found: Read) -> str:
@@ -103,18 +113,16 @@ class _Program:
 
     def _slash(self) -> str:
         """Read a division, or a regular expression."""
-        before, rest = self.before, self.text[self.at + 1 :]
-        unsure = before in (")", "++", "--", "$", "}")
-        if unsure and "/" in rest and before != "}":
-            return f"`/` behind `{before}` in a program of `awk` can be read in two ways"
-        operand = before[:1].isalnum() or before[:1] in ("_", '"', ".") or before == "]"
-        if (operand and before not in _OPERAND_FOLLOWS) or (unsure and before != "}"):
+        before = self.before
+        last = "/" not in self.text[self.at + 1 :]
+        if before in _EXPRESSION_FOLLOWS or _EXPECTS.fullmatch(before):
+            expression = _EXPRESSION.match(self.text, self.at)
+            if expression is None:
+                return "a regular expression in a program of `awk` is not read"
+            self.at = expression.end()
+        elif (_OPERAND.fullmatch(before) and before not in _KEYWORDS) or last:
             self.at += 1
-            self.before = "/"
-            return ""
-        expression = _EXPRESSION.match(self.text, self.at)
-        if expression is None:
-            return "a regular expression in a program of `awk` is not read"
-        self.at = expression.end()
-        self.before = '"'
+        else:
+            return f"`/` behind `{shown(before)}` in a program of `awk` can be read in two ways"
+        self.before = "/"
         return ""
