@@ -60,6 +60,10 @@ class Scope(Protocol):
     def programs(self) -> Programs:
         """What is known of each program that a shell command can run."""
 
+    @property
+    def commands(self) -> dict[str, str]:
+        """What was found of commands in this call so far: several rules may ask the same."""
+
     def why_not_released(self, call: InnerCall) -> str:
         """Return why a call that a program makes is not released; empty if it is."""
 

@@ -71,6 +71,7 @@ class _Scope:
 
     mode: Mode
     call: ToolCall
+    commands: dict[str, str] = field(default_factory=dict)
 
     @property
     def programs(self) -> Programs:

@@ -25,7 +25,11 @@ class ReadOnly:
     def judge(self, value: Any, scope: Scope) -> Finding:
         from modegate.core.argument.shell.read_only import why_not_read_only
 
-        why = why_not_read_only(value, scope.programs)
+        known = scope.commands if isinstance(value, str) else {}
+        key = value if isinstance(value, str) else ""
+        if key not in known:
+            known[key] = why_not_read_only(value, scope.programs)
+        why = known[key]
         return unclear(f"{why}; read-only commands only") if why else MET
 
     def written(self) -> Mapping[str, Any]:

@@ -27,6 +27,10 @@ class Reading:
 
     programs = STANDARD
 
+    @property
+    def commands(self) -> dict[str, str]:
+        return {}
+
     def why_not_released(self, call: InnerCall) -> str:
         return "" if call.name == "read" else f"{call.name} is not released"
 
