@@ -110,8 +110,8 @@ REFUSED = {
     "find": [
         ["-delete"], [".", "-exec", "x", ";"], [".", "-name", "-exec", "x", ";"],
         [".", "-name", "x", "-fprint", "x"],
-        [".", "-okdir", "x", ";"], [".", "(", "-delete", ")"], [".", "-exec"], [".", "-fls", "x"], [".", "-nosuch"],
-        [".", "-newerXY", "x"], [".", "-name"], ["-f", "x"], [".", "-files0-from", "-"], ["--", "-delete"],
+        [".", "-okdir", "x", ";"], [".", "(", "-delete", ")"], [".", "-exec"], [".", "-fls", "x"],
+        [".", "-nosuch"], [".", "-newerXY", "x"], [".", "-name"], ["-f", "x"], [".", "-files0-from", "-"], ["--", "-delete"],
     ],
     "tar": [
         [], ["xf", "a.tar"], ["tfx", "a.tar"], ["ft", "a.tar"], ["-tx", "-f", "a"], ["cf", "a.tar", "b"],
