@@ -84,7 +84,7 @@ class Rehearsal:
         except ModegateError as error:
             self.refused[str(error)] = self.refused.get(str(error), 0) + 1
             return
-        for name in map(ToolName, sorted(request.declared - NATIVE_EXITS)):
+        for name in map(ToolName, sorted(request.declared - NATIVE_EXITS - {*assembled.beside})):
             shown = name in assembled.sent
             self.tools[name] = standing(self.mode, name) if shown else "lost"
         offer = Offer(in_force, assembled.tools, request.declared, assembled.native)

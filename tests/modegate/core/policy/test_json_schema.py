@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,19 @@ SCHEMA = json_schema()
 VALIDATOR = Draft7Validator(SCHEMA)
 BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 TEST_TEXT = re.compile(r'"""\n?((?:version|modes):.*?)"""', re.DOTALL)
+
+
+SHIPPED = "docs/policies.schema.json"
+
+
+def test_the_shipped_schema_is_this_one() -> None:
+    text = (ROOT / SHIPPED).read_text("utf-8")
+    assert json.loads(text) == SCHEMA, f"run: modegate schema > {SHIPPED}"
+
+
+def test_the_shipped_policy_names_it_in_its_first_line() -> None:
+    first = (ROOT / "policies.yaml").read_text("utf-8").splitlines()[0]
+    assert first == f"# yaml-language-server: $schema={SHIPPED}"
 
 
 def refusals(text: str) -> list[str]:
