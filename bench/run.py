@@ -19,6 +19,7 @@ from types import FrameType
 from typing import NoReturn
 
 import acp
+import conditions
 import neighbours
 import report
 import targets
@@ -34,6 +35,7 @@ examples:
   make bench ARGS="--only json --rounds 3"     workloads whose name holds "json"
   make bench ARGS="--targets nginx,default"    without plan mode
   make bench ARGS="--neighbours"               what the worst bodies cost others, alone
+  make bench ARGS="--conditions"               what rules that read arguments cost, alone
   make bench ARGS="--acp"                      1,000 ACP connections and 100 flips a second instead
   make bench ARGS="--modegate ../old/.venv/bin/modegate --json" > old.json
 """
@@ -126,6 +128,11 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         help="measure only what the worst bodies cost others, in about two minutes",
     )
     parser.add_argument(
+        "--conditions",
+        action="store_true",
+        help="measure only what the conditions of rules cost, in about a minute",
+    )
+    parser.add_argument(
         "--json", action="store_true", help="print every figure as JSON instead of tables"
     )
     args = parser.parse_args(argv)
@@ -162,6 +169,9 @@ def main(argv: list[str] | None = None) -> int:
                 stack.enter_context(tempfile.TemporaryDirectory(prefix="modegate-bench-"))
             )
             try:
+                if args.conditions:
+                    print(conditions.run(as_json=args.json))
+                    return 0
                 if args.neighbours:
                     print(others(folder, args))
                     return 0

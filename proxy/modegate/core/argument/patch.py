@@ -13,6 +13,9 @@ from modegate.core.argument.understanding import NotUnderstood, quoted
 MAX_PATCH = 1 << 20
 """Characters."""
 
+MAX_FILES = 1000
+"""Files of one patch, each of which is judged."""
+
 _LINE_ENDS = re.compile("[\v\f\x1c-\x1e\x85\u2028\u2029]|\r(?!\n)")
 """What ends a line for some programs, and none here."""
 
@@ -20,7 +23,7 @@ _FRONT = r"[\ \t\xa0\ufeff\-X]*"
 _HIDDEN = re.compile(
     rf"""^[^\w*+\-\n]+\*\*\*[^\w\n]*
          (?:begin|end|add|update|delete|remove|create|move|rename|copy|environment)\b
-      | ^[^\w+\n]+(?:(?-i:Index:)|diff\ --git\ )
+      | ^[^\w+\n]+(?-i:Index:|diff\ --git\ )
       | ^(?>{_FRONT}?---[ \t].*\n){_FRONT}\+\+\+[ \t]
       | ^(?>{_FRONT}?\*\*\*[ \t].*\n){_FRONT}---[ \t]
     """,
@@ -31,6 +34,8 @@ _HIDDEN = re.compile(
 GNU patch takes off blanks, `X` and `- ` in front of a whole diff, and Codex blanks in front of a header.
 """
 
+_SIGNS = ("---", "Index:", "diff --git ")
+"""What is in each such line, where no `***` is behind the beginning of one: found faster."""
 _OTHER_HUNK = re.compile(
     rf"^{_FRONT}(?:@@\ -[0-9]|[0-9]+(?:,[0-9]+)?[acdi][0-9,]*[ \t]*$|\*{{9}})",
     re.MULTILINE | re.VERBOSE,
@@ -39,16 +44,17 @@ _OTHER_HUNK = re.compile(
 
 _BEGIN = "*** Begin Patch\n"
 _END = "*** End Patch\n"
+_END_OF_FILE = "*** End of File\n"
 _NAME = r"(\S(?:.*\S)?)\n"
 _SECTION = re.compile(
-    rf"""
-    \*\*\*\ Add\ File:\ {_NAME} (?:\+.*\n)*+
-  | \*\*\*\ Delete\ File:\ {_NAME}
-  | \*\*\*\ Update\ File:\ {_NAME} (?:\*\*\*\ Move\ to:\ {_NAME})?
-    (?:(?:[ +\-].*|@@(?:\ .*)?|\*\*\*\ End\ of\ File)?\n)*+
-    """,
-    re.VERBOSE,
+    rf"\*\*\* (?:Add File: {_NAME}|Delete File: {_NAME}|Update File: {_NAME}(?:\*\*\* Move to: {_NAME})?)"
 )
+_BEHIND = {
+    "A": re.compile(r"\n(?!\+)"),
+    "D": re.compile(r"\n"),
+    "U": re.compile(r"\n(?=[^ +\-@\n]|@(?!@[ \n])|\Z)"),
+}
+"""The end of a section's last line, by the first letter of what is done to the file."""
 
 _PLAIN = r"([^\s/]\S*)"
 _HEADER = re.compile(
@@ -80,21 +86,35 @@ def files_of(patch: str) -> tuple[str, ...]:
         raise NotUnderstood("the patch has a character that some programs take for a line's end")
     text = patch.replace("\r\n", "\n").strip("\n") + "\n"
     files = _enveloped(text) if text.startswith(_BEGIN) else _unified(text)
-    return tuple(dict.fromkeys(files))
+    found = tuple(dict.fromkeys(files))
+    if len(found) > MAX_FILES:
+        raise NotUnderstood(f"the patch names more than {MAX_FILES} files")
+    return found
 
 
 def _enveloped(text: str) -> list[str]:
     """Read an envelope: https://github.com/openai/codex, `codex-rs/apply-patch/src/parser.rs`."""
-    _refuse(_HIDDEN, text, 0, len(text))
-    _refuse(_OTHER_HUNK, text, 0, len(text))
+    _refuse_hidden(text, 0, len(text))
+    if hunk := _OTHER_HUNK.search(text):
+        raise _unread(text, hunk.start())
     files: list[str] = []
     at = len(_BEGIN)
     while (section := _SECTION.match(text, at)) is not None:
         files += filter(None, section.groups())
-        at = section.end()
+        at = _end_of_section(text, section)
     if text[at:] != _END or not files:
         raise _unread(text, at)
     return files
+
+
+def _end_of_section(text: str, section: re.Match[str]) -> int:
+    kind, at = section[0][4], section.end()
+    while (end := _BEHIND[kind].search(text, at - 1)) is not None:
+        at = end.end()
+        if kind != "U" or not text.startswith(_END_OF_FILE, at):
+            return at
+        at += len(_END_OF_FILE)
+    return len(text)
 
 
 def _unified(text: str) -> list[str]:
@@ -110,7 +130,7 @@ def _unified(text: str) -> list[str]:
         start = at = header.end()
         while (hunk := _HUNK.match(text, at)) is not None:
             at = _behind(text, hunk)
-        _refuse(_HIDDEN, text, start, at)
+        _refuse_hidden(text, start, at)
     return files
 
 
@@ -131,10 +151,13 @@ def _behind(text: str, hunk: re.Match[str]) -> int:
     return no_end.end() if no_end is not None else at
 
 
-def _refuse(lines: re.Pattern[str], text: str, start: int, end: int) -> None:
-    hidden = lines.search(text, start, end)
-    if hidden is not None:
-        raise _unread(text, hidden.start())
+def _refuse_hidden(text: str, start: int, end: int) -> None:
+    part = text[start:end]
+    headers = part.count("***") - part.count("\n***") - part.startswith("***")
+    if headers or any(sign in part for sign in _SIGNS):
+        hidden = _HIDDEN.search(text, start, end)
+        if hidden is not None:
+            raise _unread(text, hidden.start())
 
 
 def _unread(text: str, at: int) -> NotUnderstood:

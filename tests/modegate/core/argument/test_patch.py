@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modegate.core.argument.patch import MAX_PATCH, files_of
+from modegate.core.argument.patch import MAX_FILES, MAX_PATCH, files_of
 from modegate.core.argument.understanding import NotUnderstood
 
 
@@ -145,6 +145,7 @@ HIDDEN = {
     "absolute rename": "diff --git a/x b/y\nrename from /x\nrename to /y\n",
     "nothing": "",
     "blanks": "  \n\n",
+    "too many files": enveloped("".join(f"*** Delete File: {n}\n" for n in range(MAX_FILES + 1))),
     "too large": enveloped("*** Add File: a\n" + "+x\n" * (MAX_PATCH // 3)),
 }  # fmt: skip
 
