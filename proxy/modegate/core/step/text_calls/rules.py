@@ -39,6 +39,10 @@ class TextCalls:
     def everything(self) -> bool:
         return self.habit is not None and self.habit.everything
 
+    @property
+    def _writes_blocks(self) -> bool:
+        return self.habit is not None and self.habit.fences == "all"
+
     def counts(self, shape: Shape, match: re.Match[str]) -> bool:
         """Return whether a head is one of a call, or of something that nobody runs."""
         if self.thinks and shape.kind not in _IN_THOUGHTS:
@@ -78,9 +82,11 @@ class TextCalls:
             call.kind = "custom"
             call.pieces = [_END.sub("", inner).lstrip(" \t").removeprefix("\n")]
         call.names += [other for other in self.heads_in(inner) if other not in call.names]
-        if shape.kind == "fence" and head["name"] == "" and not call.names:
-            # aider takes it for a file as a whole.
-            call.names = ["text"]
+        if shape.kind == "fence" and (
+            self._writes_blocks or (head["name"] == "" and not call.names)
+        ):
+            # aider takes a block for a file as a whole: its language is no tool, whatever a mode allows.
+            call.names.append("text")
         return call
 
     def _name(self, shape: Shape, head: re.Match[str], inner: str) -> str:

@@ -228,6 +228,8 @@ def test_h4_a_model_that_does_not_give_in_is_stopped(agent: Agent) -> None:
         ("a.py\n```\n<<<<<<< SEARCH\n=======\nS3CRET\n>>>>>>> REPLACE\n```", "search_replace"),
         ("a.py\n```\nS3CRET\n```", "text"),
         ("```diff\n--- a\n+++ b\n+S3CRET\n```", "diff"),
+        ("a.py\n```read\nS3CRET\n```", "read"),
+        ("a.py\n```grep\nS3CRET\n```", "grep"),
     ],
 )
 def test_h4_all_blocks_of_aider_are_calls(
