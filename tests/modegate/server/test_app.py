@@ -195,6 +195,15 @@ async def test_a_failed_reload_is_a_warning_without_details() -> None:
     assert "secret detail" not in answer.text
 
 
+async def test_of_a_policys_warnings_the_number_is_told() -> None:
+    policy = Policy("abc123", {}, warnings=(Problem("modes.plan", 7, "secret detail"),))
+    async with client_of(app_of(policies=Policies(current=policy))) as client:
+        answer = await client.get("/readyz")
+    assert answer.status_code == 200
+    assert "1 warning" in answer.json()["warning"]
+    assert "secret detail" not in answer.text
+
+
 async def test_not_ready_without_the_log() -> None:
     async def broken() -> None:
         raise LogUnavailable("no connection to the log")

@@ -247,6 +247,23 @@ async def test_each_problem_is_logged_once_for_each_content(
     assert len(caplog.records) == 1
 
 
+async def test_warnings_are_logged_once_for_each_content_and_the_file_is_in_force(
+    policies: Policies, file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    in_place(file, text("read", "read"))
+    await policies.poll(settle=0)
+    await policies.poll(settle=0)
+    assert [warning.line for warning in policies.current.warnings] == [1]
+    assert policies.status.problems == ()
+    in_place(file, "\n" + text("read", "read"))  # means the same, and the line is another
+    await policies.poll(settle=0)
+    assert [warning.line for warning in policies.current.warnings] == [2]
+    told = [one for one in caplog.records if one.levelno == logging.WARNING]
+    assert [f"line {line}, " in one.getMessage() for line, one in enumerate(told, 1)] == [True] * 2
+    policies.adopted_by(lambda _policy: None)
+    assert len(caplog.records) > len(told), "told at the start, too"
+
+
 async def test_a_mended_file_clears_the_problems(policies: Policies, file: Path) -> None:
     in_place(file, HALF)
     await policies.poll(settle=0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
@@ -66,6 +67,13 @@ class Document:
                 f"more than {MAX_VISITS} values, with aliases, merge keys, use and extends followed"
             )
             raise PolicyProblems([*self.problems, Problem(path, line_of(node), message)])
+
+    @contextmanager
+    def again(self) -> Iterator[None]:
+        """Count nothing meanwhile: what is looked at was read before."""
+        visited, self.visited = self.visited, 0
+        yield
+        self.visited = visited
 
 
 @dataclass(frozen=True, slots=True)

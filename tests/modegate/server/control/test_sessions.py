@@ -341,6 +341,15 @@ async def test_a_stream_says_that_the_log_is_gone(
     assert (name, data["error"]["code"]) == ("error", "log_unavailable")
 
 
+async def test_lines_that_can_hardly_be_meant_are_shown_with_the_policy(proxy: Running) -> None:
+    assert proxy.composed
+    assert (await proxy.control("GET", "/policy")).json()["warnings"] == []
+    policies_file(proxy.folder, "modes:\n  plan:\n    section: s\n    tools: [read, read]\n")
+    await proxy.composed.services.policies.poll(settle=0)
+    (warning,) = (await proxy.control("GET", "/policy")).json()["warnings"]
+    assert warning.startswith('line 4, modes.plan.tools[1]: allow "read" is never reached')
+
+
 async def test_the_policy_and_its_last_reload_are_shown(proxy: Running) -> None:
     assert proxy.composed
     policy = (await proxy.control("GET", "/policy")).json()

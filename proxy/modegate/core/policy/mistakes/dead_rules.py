@@ -6,6 +6,7 @@ more strictly than that one is not so: such a file is not used. The rest are war
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -16,8 +17,13 @@ from modegate.core.policy.names import glob_matches, is_glob
 MAX_COMPARED = 100_000
 """Pairs of rules of one mode that are compared; far more than any real mode has."""
 MAX_GLOB = 64
-"""Characters of a glob of which an example is looked for."""
+"""Characters of a glob that is compared with another; longer ones cover nothing but themselves."""
+MAX_EXAMPLES = 500
+"""Pairs of globs of one mode for which a name is looked for that both match; each takes some milliseconds."""
+MAX_SHOWN = 80
+"""Characters of a name in a message."""
 
+_WILD = re.compile("[*?]")
 _ANY = "\0"
 """Stands for a character that no glob spells out."""
 _STRICTNESS = (Effect.ALLOW, Effect.ASK, Effect.DENY)
@@ -70,6 +76,7 @@ class _Earlier:
     limited: dict[str, list[tuple[int, Rule]]] = field(default_factory=dict)
     """Rules with conditions, by name or glob."""
     compared: int = 0
+    examples: int = 0
 
     def add(self, index: int, rule: Rule) -> None:
         if rule.when is not None:
@@ -95,7 +102,12 @@ class _Earlier:
             return None
         for glob, (at, other) in self._globs():
             looser = _STRICTNESS.index(other.effect) < _STRICTNESS.index(rule.effect)
-            if looser and not covers(rule.pattern, glob) and (name := common(glob, rule.pattern)):
+            if not looser or _apart(glob, rule.pattern) or covers(rule.pattern, glob):
+                continue
+            self.examples += 1
+            if self.examples > MAX_EXAMPLES:
+                raise _TooManyError
+            if name := common(glob, rule.pattern):
                 return at, name
         return None
 
@@ -133,18 +145,32 @@ def _holds_in_part(rules: Sequence[Rule], index: int, before: int, name: str) ->
 
 def named(rule: Rule) -> str:
     """Say what a rule says, in one word and its name."""
-    return f'{rule.effect} "{rule.pattern}"'
+    name = rule.pattern
+    return f'{rule.effect} "{name if len(name) <= MAX_SHOWN else name[: MAX_SHOWN - 1] + "…"}"'
 
 
 def covers(general: str, special: str) -> bool:
     """Return whether a name or glob matches all that another does; a doubt is a no."""
-    if not is_glob(general) or not is_glob(special):
-        return glob_matches(general, special) if not is_glob(special) else False
+    if general == special or not is_glob(general) or len(general) > MAX_GLOB:
+        return general == special
+    if not is_glob(special):
+        return glob_matches(general, special)
+    if len(special) > MAX_GLOB:
+        return False
     # A character that `general` does not spell out, so often that only a `*` of it takes them all, and
     # never: between them there is nothing that `*` and `?` could tell apart.
     one = special.replace("?", _ANY)
     texts = (one.replace("*", _ANY * number) for number in (len(general) + 1, 1, 0))
     return all(glob_matches(general, text) for text in texts)
+
+
+def _apart(first: str, second: str) -> bool:
+    """Return whether two globs begin, or end, with other letters, so that no name fits both."""
+    for one, other in ((first, second), (first[::-1], second[::-1])):
+        heads = (_WILD.split(one, maxsplit=1)[0], _WILD.split(other, maxsplit=1)[0])
+        if not heads[0].startswith(heads[1]) and not heads[1].startswith(heads[0]):
+            return True
+    return False
 
 
 def common(first: str, second: str) -> str:

@@ -11,6 +11,8 @@ from modegate.core.policy.mistakes.known_tools import known_tools
 from modegate.core.policy.model import EXIT_TOOL, Effect, Rule
 from modegate.core.policy.names import folded, is_glob, misspelled
 
+LONGEST = 64
+"""Characters of a name that is compared with others."""
 SHORTEST = 4
 """Letters and digits of a name that is compared with others: too many short ones are alike."""
 
@@ -62,6 +64,8 @@ def _instead(name: str, char: str) -> str:
 
 def near(name: str, known: Collection[str]) -> list[str]:
     """Return the known names that differ from one in spelling, or by one letter or digit."""
+    if len(name) > LONGEST:
+        return []
     return sorted(_near(folded(name), _by_spelling(frozenset(known))))
 
 

@@ -23,7 +23,8 @@ def note_mistakes(values: Mapping[str, YamlValue], rules: Sequence[Rule]) -> Non
         if isinstance(at, str):
             _of_another(values, rules[finding.at], finding)
         elif (tools := values.get("tools")) is not None:
-            entry = tools if at is None else _place(tools.item(at), finding.under)
+            with tools.document.again():
+                entry = tools if at is None else _place(tools.item(at), finding.under)
             if finding.grave:
                 entry.hidden_problem(finding.message)
             else:

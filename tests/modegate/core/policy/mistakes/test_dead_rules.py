@@ -137,8 +137,25 @@ def test_rules_that_are_too_many_are_said_not_to_be_checked(
     assert "too many rules" in finding.message
 
 
-def test_no_example_is_looked_for_in_long_globs() -> None:
-    assert common("a" * 70 + "*", "*a") == ""
+def test_examples_are_looked_for_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_EXAMPLES", 0)
+    front = Rule(Effect.ALLOW, "*b")
+    assert list(dead_rules([front, Rule(Effect.DENY, "c*d")])) == [], "their ends tell them apart"
+    (finding,) = dead_rules([front, Rule(Effect.DENY, "c*")])
+    assert "too many rules" in finding.message
+
+
+def test_long_globs_cover_nothing_but_themselves_and_have_no_example() -> None:
+    long = "a" * 70 + "*"
+    assert common(long, "*a") == ""
+    assert covers(long, long)
+    assert not covers(long, "a" * 71)
+    assert not covers("*", long)
+
+
+def test_a_long_name_is_shortened_in_messages() -> None:
+    (finding,) = dead_rules([Rule(Effect.ALLOW, "a" * 1000)] * 2)
+    assert "…" in finding.message
 
 
 GLOBS = st.text("ab*?", min_size=1, max_size=5)

@@ -116,6 +116,17 @@ def test_a_tool_of_an_operators_own_is_no_mistake(rule: str) -> None:
         ("read_files, when: {files: {glob: a}}", "files", "write files[] for its entries"),
         ('editor, when: {"path[]": {glob: a}}', "path[]", "'path' is a string, and not a list"),
         ("editor, when: {path.a: {glob: a}}", "path.a", "'path' is a string, and not an object"),
+        (
+            "Bash, when: {description: {shell: read-only}, others: any}",
+            "description",
+            "is not a command, which shell reads; did you mean 'command'?",
+        ),
+        (
+            "Bash, when: {timeout: {shell: read-only}, others: any}",
+            "timeout",
+            "is a number, and shell takes",
+        ),
+        ("ipython, when: {code: {calls: javascript}}", "code", "is not a program in JavaScript"),
         ("Bash, when: {description: {patch: {under: a}}}", "description", "is not a patch"),
         ("apply_patch, when: {patch: {glob: a}}", "patch", "known: input, patchText"),
     ],
@@ -134,6 +145,10 @@ def test_a_condition_that_no_known_tool_meets_is_told_of(rule: str, at: str, tol
         "Read, when: {filepath: {glob: a}}",  # Continue's
         "Read, when: {file_path: {glob: a}, offset: {range: {min: 1}}, others: [limit]}",
         "read, when: {offset: {equals: 1}}",
+        "Bash, when: {command: {shell: read-only}, others: [description]}",
+        'run_commands, when: {"commands[]": {shell: read-only}}',
+        "exec, when: {input: {calls: javascript}}",
+        "run_typescript, when: {code: {calls: javascript}}",
         "Bash, when: {timeout: {equals: 1.5}}",
         "Edit, when: {replace_all: {one_of: [false]}}",
         "Edit, when: {replace_all: {equals: null}}",
