@@ -93,16 +93,16 @@ def _ended(agent: Agent) -> tuple[Judged, ...]:
 
 
 def _disguised_writes(file: Path, seed: Path) -> dict[str, str]:
-    """Return commands that write or delete without looking like it, and what the model must read of each."""
+    """Return commands that write or delete, and what the model must read of each, which no command holds."""
     return {
-        f"sort -o {file} {seed}": "sort",
-        f"sed -n 'w {file}' {seed}": "sed",
-        f"find {seed.parent} -name {seed.name} -delete": "-delete",
-        f"git diff --output={file}": "git",
-        f"echo {MADE_TEXT} > {file}": ">",
-        f"awk 'BEGIN {{ system(\"touch {file}\") }}'": "awk",
-        f"echo $(touch {file})": "$(",
-        f"cat {seed} | tee {file}": "tee",
+        f"sort -o {file} {seed}": "`sort -o`",
+        f"sed -n 'w {file}' {seed}": "`sed`",
+        f"find {seed.parent} -name {seed.name} -delete": "`find -delete`",
+        f"git diff --output={file}": "`git diff --output`",
+        f"echo {MADE_TEXT} > {file}": "read-only commands only",
+        f"awk 'BEGIN {{ system(\"touch {file}\") }}'": "`awk`",
+        f"echo $(touch {file})": "`$(…)`",
+        f"cat {seed} | tee {file}": "`tee`",
     }
 
 
