@@ -8,7 +8,15 @@ from functools import lru_cache
 from typing import Any
 
 from modegate.core.argument.understanding import quoted
-from modegate.core.policy.argument_path import Mark, Path, Step, parse_path, values_at, written
+from modegate.core.policy.argument_path import (
+    MAX_VALUES,
+    Mark,
+    Path,
+    Step,
+    parse_path,
+    values_at,
+    written,
+)
 from modegate.core.policy.conditions import Absent
 from modegate.core.policy.findings import (
     MET,
@@ -130,8 +138,11 @@ def _known(conditions: tuple[str, ...], others: tuple[str, ...]) -> _Known:
 def _twins(known: _Known, value: Any, path: Path = ()) -> Iterator[str]:
     """Find arguments whose name is that of one with a condition, in another spelling.
 
-    Some programs, such as those in Go, take `Path` for `path`.
+    Some programs, such as those in Go, take `Path` for `path`. A list that is too long for any
+    condition is not searched.
     """
+    if isinstance(value, list | tuple) and len(value) > MAX_VALUES:
+        return
     for place, entry, inner in _entries(known, value, path):
         step = inner[-1]
         if place is not None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from modegate.core.errors import BadSession, ModeGone, SessionUnreadable
 from modegate.core.ids import DEFAULT_MODE, LOCAL, ModeId, Seq, SessionId, Tenant, ToolName
 from modegate.core.log.fold import State
-from modegate.core.policy.conditions import Equals
+from modegate.core.policy.conditions import Absent, Equals, Not
 from modegate.core.policy.in_force import (
     DAY_MS,
     MAX_CHAIN,
@@ -24,6 +24,7 @@ from modegate.core.policy.in_force import (
 )
 from modegate.core.policy.judge import ToolCall, Verdict, judge
 from modegate.core.policy.model import Effect, Mode, Policy, Rule, Sessions
+from modegate.core.policy.understood import Calls, ReadOnly
 from modegate.core.policy.when import When
 
 ALLOW, ASK, DENY = Effect.ALLOW, Effect.ASK, Effect.DENY
@@ -147,6 +148,10 @@ def test_a_tool_is_offered_only_if_every_mode_offers_it() -> None:
         ([Rule(ALLOW, "search", WHEN)], False),
         ([Rule(ALLOW, "search", WHEN), Rule(ALLOW, "search")], True),
         ([Rule(ASK, "search", WHEN), Rule(ALLOW, "search")], False),
+        ([Rule(ALLOW, "search", When({"q": Absent()}, others_any=True))], False),
+        ([Rule(ALLOW, "search", When({"q": Not(Equals("x"))}, others_any=True))], False),
+        ([Rule(ALLOW, "search", When({"q": Calls()}, optional=("q",)))], False),
+        ([Rule(DENY, "search", When({"q": ReadOnly()}, others_any=True)), Rule(ALLOW, "*")], False),
         ([], False),
     ],
 )

@@ -38,6 +38,8 @@ class Ask:
     force: ModeInForce | None
     native: bool = False
     """It is the agent's own exit tool, which runs once the plan is approved."""
+    declared: frozenset[str] = frozenset()
+    """The tools that its agent has declared."""
 
 
 @dataclass(slots=True)
@@ -109,7 +111,8 @@ class Gate:
                 judged.events.append(self._event(call, ruling, now))
             if ruling.judgement.verdict is Verdict.ASK:
                 native = offer.native is not None and call.name == offer.native
-                judged.asks.append(Ask(call, ruling.leave, ruling.force, native))
+                ask = Ask(call, ruling.leave, ruling.force, native, offer.declared)
+                judged.asks.append(ask)
                 continue
             if ruling.judgement.verdict is Verdict.RELEASE:
                 release_all((call,))
@@ -145,7 +148,7 @@ class Gate:
         # What was released meanwhile can have made another call of it than the one that was shown.
         allowed = not ask.call.ambiguous and all(
             now.judge(reading)[0].verdict is not Verdict.ANSWER
-            for reading in ask.call.readings(frozenset())
+            for reading in ask.call.readings(ask.declared)
         )
         ask.call.by_arguments = allowed
         (release_all if allowed else withhold_all)((ask.call,))
