@@ -46,10 +46,10 @@ _KEYWORDS = names(
 
 def why_not_awk(found: Read) -> str:
     """Return why a call of awk may do more than show text, or ""."""
-    if {"--help", "--version"} & {name for name, _ in found.options}:
-        return ""
+    # The awk of BSD and macOS does not know `--help`, and runs the program all the same.
     if not found.operands:
-        return "`awk` needs a program"
+        known = {"--help", "--version"} & {name for name, _ in found.options}
+        return "" if known else "`awk` needs a program"
     program = found.operands[0]
     if program.glob or program.expands:
         return "a program of `awk` must be quoted"
@@ -120,7 +120,9 @@ class _Program:
             if expression is None:
                 return "a regular expression in a program of `awk` is not read"
             self.at = expression.end()
-        elif (_OPERAND.fullmatch(before) and before not in _KEYWORDS) or last:
+            self.before = expression[0]  # no operand: some versions divide it, others do not
+            return ""
+        if (_OPERAND.fullmatch(before) and before not in _KEYWORDS) or last:
             self.at += 1
         else:
             return f"`/` behind `{shown(before)}` in a program of `awk` can be read in two ways"

@@ -45,14 +45,13 @@ _END = re.compile(r" *+(?:;|\Z|(?=\}))")
 
 def why_not_sed(found: Read) -> str:
     """Return why the scripts of a call of sed may do more than show text, or ""."""
-    if {"--help", "--version"} & {name for name, _ in found.options}:
-        return ""
     scripts = [value for name, value in found.options if name in ("-e", "--expression")]
     if any(name in ("-e", "--expression") for name, _ in found.options[found.first :]):
         return "`-e` behind an operand is a file to some versions of `sed`; write it first"
     if not scripts:
         if not found.operands:
-            return "`sed` needs a script"
+            known = {"--help", "--version"} & {name for name, _ in found.options}
+            return "" if known else "`sed` needs a script"
         script = found.operands[0]
         if script.glob or script.expands:
             return "a script of `sed` must be quoted"

@@ -10,9 +10,10 @@ _ANY = """
 """
 _RUNS = "runs a program"
 
+# No long option with a value: the awk of BSD and macOS passes over it, and takes its value for the program.
 AWK = entry(
     "--help --version --posix --traditional --re-interval",
-    "-F -v --field-separator --assign",
+    "-F -v",
     check=why_not_awk,
     refused={
         "-f --file -e --source -E --exec": "takes a program that is not read here",
