@@ -120,7 +120,7 @@ def test_the_policy_shown_loads() -> None:
 
     excerpt = blocks("yaml")[0]
     assert "plan" in parse(excerpt).modes
-    assert yaml.safe_load(excerpt)["modes"]["plan"]["tools"][0] == "read"
+    assert yaml.safe_load(excerpt)["modes"]["plan"]["tools"][0] == {"use": "read-only"}
 
 
 def test_every_make_target_named_exists() -> None:

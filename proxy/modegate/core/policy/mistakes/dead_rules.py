@@ -182,6 +182,8 @@ def common(first: str, second: str) -> str:
     for i in range(len(first), -1, -1):
         for j in range(len(second), -1, -1):
             found[i, j] = _shortest(first[i:], second[j:], found, (i, j))
+    if found[0, 0] == "" and first and second:
+        return "x"  # both are nothing but `*`
     return found[0, 0] or ""
 
 
