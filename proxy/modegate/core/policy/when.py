@@ -30,6 +30,9 @@ from modegate.core.policy.findings import (
 )
 from modegate.core.wire.arguments import spelling
 
+MAX_TEXT = 1 << 20
+"""Characters of all values of a path into a list: each may be a command or a patch, which takes its time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Match:
@@ -40,7 +43,7 @@ class Match:
     met: int = 0
     """How many of them are met."""
     others: str = ""
-    """Why an argument must not be there that has no condition; empty if there is none such."""
+    """Why an argument must not be there that has no condition; looked for if the conditions are met."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ class When:
             return Match(unclear(twin))
         found = {path: self._judged(path, arguments, scope) for path in self.conditions}
         wrong = [(path, one) for path, one in found.items() if one.answer is not Answer.MET]
-        strays = () if self.others_any else _strays(known, arguments)
+        strays = () if self.others_any or wrong else _strays(known, arguments)
         met = len(found) - len(wrong)
         return Match(_worst(wrong), met, next(iter(strays), ""))
 
@@ -72,6 +75,8 @@ class When:
         values = values_at(parse_path(path), arguments)
         if isinstance(values, Finding):
             return values
+        if len(values) > 1 and sum(len(one) for one in values if isinstance(one, str)) > MAX_TEXT:
+            return unclear("is too long")
         condition = self.conditions[path]
         may_lack = path in self.optional or isinstance(condition, Absent)
         lacking = MET if may_lack else unmet("is not there")
