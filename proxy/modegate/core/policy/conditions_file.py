@@ -114,14 +114,12 @@ def _listed(value: YamlValue, read: Read, *, empty: bool = False) -> list[tuple[
 
 
 def _condition(value: YamlValue) -> Condition | None:
-    values = _CONDITION.open(value)
-    if values is None:
+    if not value.is_mapping():
+        value.problem("must be a condition, such as {equals: …} or {glob: …}")
         return None
-    if len(values) != 1:
-        *others, last = _CONDITION.keys
-        value.problem(f"needs exactly one of {', '.join(others)} and {last}")
-        return None
-    return next(iter(_CONDITION.read(values).values()), None)
+    values = _CONDITION.open(value) or {}
+    form = _CONDITION.one_of(value, values, _CONDITION.keys)
+    return _CONDITION.read(values).get(form) if form else None
 
 
 def _equals(value: YamlValue) -> Equals | None:

@@ -106,7 +106,9 @@ class YamlValue:
     def mapping(self, known: Collection[str] = ()) -> dict[str, YamlValue] | None:
         """Read a mapping, merge keys followed; with `known`, other keys are problems and left out."""
         if not isinstance(self.node, yaml.MappingNode) or self.node.tag != _TAG + "map":
-            self.problem("must be a mapping")
+            self.problem(
+                f"must be a mapping{f' with keys such as {few(known, 3)}' if known else ''}"
+            )
             return None
         found: dict[str, YamlValue] = {}
         for name, (key, value) in self._pairs(self.node, 0).items():
@@ -116,6 +118,11 @@ class YamlValue:
             else:
                 found[name] = entry
         return found
+
+    def misspells(self, known: Collection[str]) -> bool:
+        """Return whether a mapping has other keys, so that what it lacks may be one of them."""
+        keys = (key for key, _ in self.node.value) if self.is_mapping() else ()
+        return any(key.value not in known and key.tag != _TAG + "merge" for key in keys)
 
     def sequence(self, *, empty: bool = False) -> list[YamlValue] | None:
         """Read a list, which must not be empty if an empty one would say nothing."""
@@ -235,7 +242,15 @@ def read_document(text: str | bytes) -> YamlValue:
 def suggestion(name: str, known: Collection[str]) -> str:
     """Say what was probably meant, else what there is."""
     close = get_close_matches(name, known, 1)
-    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"known: {few(known)}" if known else "there is none"
+
+
+def few(names: Collection[str], most: int = 12) -> str:
+    """List some names, and how many there are if these are not all."""
+    listed = ", ".join([*names][:most])
+    return listed if len(names) <= most else f"{listed}, … ({len(names)} in all)"
 
 
 def _surprise(node: yaml.ScalarNode) -> str:

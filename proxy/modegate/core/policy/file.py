@@ -122,7 +122,8 @@ def _hashed(limits: Limits) -> dict[str, Any]:
 @takes({"const": VERSION})
 def _version(value: YamlValue) -> None:
     if value.plain() != str(VERSION):
-        value.problem(f"must be {VERSION}: this modegate reads no other version")
+        quoted = ", without quotes" if value.node.value == str(VERSION) else ""
+        value.problem(f"must be {VERSION}{quoted}: this modegate reads no other version")
 
 
 @takes(mapping_of(NAMED))

@@ -33,6 +33,7 @@ from modegate.core.policy.shell_table import ShellTable
 
 MAX_ALIAS = 256
 USE = "use"
+_KINDS = (*map(str, Effect), USE)
 
 
 def read_tools(value: YamlValue) -> tuple[tuple[Rule, ...], bool]:
@@ -63,12 +64,10 @@ def _rules(entry: YamlValue, index: int) -> Sequence[Rule]:
         if len(values) > 1:
             entry.problem(f"{USE} stands alone: write other rules as entries of their own")
         return used(values[USE], index)
-    effects = [effect for effect in Effect if effect in values]
-    if len(effects) != 1:
-        entry.problem(f"needs exactly one of {', '.join(Effect)} and {USE}")
+    if (key := _RULE.one_of(entry, values, _KINDS)) is None:
         return ()
+    effect = Effect(key)
     found = _RULE.read(values)
-    (effect,) = effects
     when = found.get("when")
     if (
         effect is not Effect.ALLOW
@@ -83,6 +82,14 @@ def _rules(entry: YamlValue, index: int) -> Sequence[Rule]:
     return [Rule(effect, found[effect], when, index)] if effect in found else ()
 
 
+@takes(TEXT)
+def _pattern(value: YamlValue) -> str | None:
+    if value.is_sequence():
+        value.problem("must be one name or glob; write an entry for each")
+        return None
+    return value.string()
+
+
 _EFFECTS = {
     Effect.ALLOW: "A name or glob; such a call is allowed.",
     Effect.ASK: "A name or glob; such a call waits for a person, who decides call by call.",
@@ -90,7 +97,7 @@ _EFFECTS = {
 }
 _RULE = Section(
     "modes.*.tools[]",
-    *(Field(effect.value, YamlValue.string, about=_EFFECTS[effect]) for effect in Effect),
+    *(Field(effect.value, _pattern, about=_EFFECTS[effect]) for effect in Effect),
     Field("when", Reader(read_when, WHEN_FORM), about="Conditions on arguments, by their names."),
     Field(
         USE,
@@ -209,8 +216,9 @@ def _written(value: YamlValue) -> Written:
     """Read what a mode says itself."""
     values = _MODE.open(value) or {}
     says = _MODE.read(values)
+    whole = "extends" in values or not value.is_mapping() or value.misspells(_MODE.keys)
     for key in ("section", "tools"):
-        if value.is_mapping() and key not in values and "extends" not in values:
+        if key not in values and not whole:
             value.key_problem(f"needs the key {key!r}")
     says["rules"], names_exit = says.pop("tools", ((), False))
     return Written(value, values, says | ({"names_exit": True} if names_exit else {}))
@@ -225,7 +233,7 @@ def _mode(name: str, written: Mapping[str, Written]) -> Mode:
     values = written[name].values
     note_mistakes(values, found["rules"])
     if EXIT_TOOL in found["section"] and "exit" not in {*found, *values} and "section" in values:
-        values["section"].problem(f"names {EXIT_TOOL}, but the mode has no exit")
+        values["section"].problem(f"names {EXIT_TOOL}, but the mode has no exit: write exit")
     return Mode(id=ModeId(name), **found)
 
 

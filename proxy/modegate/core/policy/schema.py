@@ -8,7 +8,7 @@ may be more than it takes, and never less (`json_schema`).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -110,11 +110,20 @@ class Section:
     def open(self, value: YamlValue) -> dict[str, YamlValue] | None:
         """Return the values by key; note which keys are unknown or lacking."""
         values = value.mapping(self.keys)
-        if values is not None:
+        if values is not None and not value.misspells(self.keys):
             for field in self._fields:
                 if field.required and field.key not in values:
                     value.key_problem(f"needs the key {field.key!r}")
         return values
+
+    def one_of(self, value: YamlValue, values: Collection[str], names: Sequence[str]) -> str | None:
+        """Return which of some keys is given, or note that it is none, or more than one."""
+        given = [name for name in names if name in values]
+        if len(given) > 1:
+            value.problem(f"has both {given[0]} and {given[1]}; only one of them can stand here")
+        elif not given and not value.misspells(self.keys):
+            value.problem(f"needs one of the keys {', '.join(names)}")
+        return given[0] if len(given) == 1 else None
 
     def read(self, values: dict[str, YamlValue]) -> dict[str, Any]:
         """Read what is given, by the names of the attributes; what has a problem is left out."""

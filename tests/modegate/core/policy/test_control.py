@@ -95,8 +95,16 @@ def test_a_change_of_it_is_another_policy() -> None:
             f"{MODES}control: {{acp: {{confirm_loosening: no}}}}",
             ["control.acp.confirm_loosening: must be true or false | 'no'"],
         ),
-        (f"{MODES}control: [a]", ["control: must be a mapping | a list"]),
-        (tokens("a"), ["control.tokens[0]: must be a mapping | 'a'"]),
+        (
+            f"{MODES}control: [a]",
+            ["control: must be a mapping with keys such as tokens, acp | a list"],
+        ),
+        (
+            tokens("a"),
+            [
+                "control.tokens[0]: must be a mapping with keys such as name, env, level, … (4 in all) | 'a'"
+            ],
+        ),
     ],
 )
 def test_a_mistake_is_named(text: str, expected: list[str]) -> None:
