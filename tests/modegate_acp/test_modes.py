@@ -116,11 +116,13 @@ async def test_new_names_the_base_urls_of_its_session(proxy: Running, connect: C
     }
 
 
-async def test_new_begins_in_the_initial_mode(tmp_path: Path, connect: Connect) -> None:
-    policies = policies_file(
-        tmp_path,
-        "modes: {plan: {section: S, tools: [read]}}\nsessions: {initial_mode: plan}\n",
-    )
+@pytest.mark.parametrize("initial", ["plan", '{agents: {"an-agent/*": plan}}'])
+async def test_new_begins_in_the_initial_mode(
+    tmp_path: Path, connect: Connect, initial: str
+) -> None:
+    """Also where only some agent's is one: nobody knows which agent will work in the session."""
+    modes = "modes: {plan: {section: S, tools: [read]}}"
+    policies = policies_file(tmp_path, f"{modes}\nsessions: {{initial_mode: {initial}}}\n")
     async with running(tmp_path, "http://127.0.0.1:9", policies=policies) as proxy:
         async with connect(proxy) as client:
             new = await client.call("session/new", cwd="/work", mcpServers=[])
