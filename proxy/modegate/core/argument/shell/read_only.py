@@ -10,7 +10,7 @@ from modegate.core.argument.shell.reading import simple_commands
 from modegate.core.argument.shell.tokens import MOST_CHARACTERS
 from modegate.core.argument.shell.words import Word, literal
 from modegate.core.argument.shell.wrappers import unwrapped
-from modegate.core.argument.understanding import NotUnderstood
+from modegate.core.argument.understanding import NotUnderstood, quoted
 
 _SHELL = re.compile(r"(?:/usr/bin/|/bin/)?(?:bash|sh|zsh|dash)\Z")
 _ASSIGNABLE = {
@@ -70,7 +70,7 @@ def _why_not_words(words: Sequence[object], programs: Programs) -> str:
 def _check_assignment(word: Word) -> None:
     name, _, value = word.text.partition("=")
     if name not in _ASSIGNABLE or word.quoted or word.glob or not _ASSIGNABLE[name].match(value):
-        raise NotUnderstood(f"`{name[:64]}=` in front of a command is not read; leave it out")
+        raise NotUnderstood(f"{quoted(name + '=')} in front of a command is not read; leave it out")
 
 
 def _why_not_one(words: Sequence[Word], programs: Programs) -> str:
@@ -81,8 +81,8 @@ def _why_not_one(words: Sequence[Word], programs: Programs) -> str:
 
 
 def _why_not_cd(operands: Sequence[Word]) -> str:
-    if len(operands) <= 1 and not any(
-        word.glob_at_head or word.text[:1] in ("-", "+") for word in operands
-    ):
-        return ""
-    return "`cd` is read with one folder"
+    if len(operands) > 1:
+        return "`cd` takes one folder"
+    if any(word.glob_at_head or word.text[:1] in ("-", "+") for word in operands):
+        return "`cd` takes a folder, and no option, glob or variable outside quotes"
+    return ""

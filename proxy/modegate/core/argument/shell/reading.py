@@ -14,16 +14,17 @@ from itertools import takewhile
 from modegate.core.argument.shell.tokens import Kind, Token, tokens
 from modegate.core.argument.shell.tree import check_tree
 from modegate.core.argument.shell.words import Word
-from modegate.core.argument.understanding import NotUnderstood
+from modegate.core.argument.understanding import NotUnderstood, quoted
+from modegate.core.wire.arguments import words
 
 MOST_COMMANDS = 256
 DEEPEST = 16
 
-
-_KEYWORD = re.compile(
-    r"(?:!|if|then|elif|else|fi|for|foreach|while|until|do|done|case|esac|in|select|function|repeat|end|coproc"
-    r"|always|noglob|nocorrect|builtin|exec|eval|source|declare|typeset|local|export|readonly|integer|float)\Z"
+_KEYWORDS = words(
+    "! if then elif else fi for foreach while until do done case esac in select function repeat end coproc"
+    " always noglob nocorrect builtin exec eval source declare typeset local export readonly integer float"
 )
+"""What is no program to some shell, so that it must not be the name of one."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _COMMENT = re.compile(r"#[A-Za-z0-9 _.,:+@%/#-]*\Z")
 
@@ -65,8 +66,8 @@ class _Draft:
 
 
 def _command(draft: _Draft, name: int) -> SimpleCommand:
-    words = tuple(token.word for token in draft.tokens)
-    return SimpleCommand(words[:name], words[name:], draft.comment)
+    found = tuple(token.word for token in draft.tokens)
+    return SimpleCommand(found[:name], found[name:], draft.comment)
 
 
 def _is_assignment(token: Token) -> bool:
@@ -134,20 +135,20 @@ class _Grouping:
                 self._drafts[-1].tokens.append(token)
             case _:
                 raise NotUnderstood(
-                    f"`{self._written(token)}` stands where no word can stand; put it in front"
+                    f"{self._quoted(token)} stands where no word can stand; put it in front"
                 )
 
     def _begin(self, token: Token) -> None:
         if len(self._drafts) >= MOST_COMMANDS:
             raise NotUnderstood(f"more than {MOST_COMMANDS} commands in one are not read")
-        if _KEYWORD.match(token.word.text):
+        if token.word.text in _KEYWORDS:
             raise NotUnderstood(f"`{token.word.text}` is not read; use plain commands")
         self._drafts.append(_Draft([token]))
         self._place = _Place.COMMAND
 
     def _redirect(self, token: Token) -> None:
         if self._place not in (_Place.COMMAND, _Place.FULL, _Place.CLOSED):
-            raise NotUnderstood(f"`{self._written(token)}` must stand behind a command")
+            raise NotUnderstood(f"{self._quoted(token)} must stand behind a command")
         if self._place is _Place.COMMAND and self._source[token.start] == "&":
             self._place = _Place.FULL  # dash takes `&` for the end of the command
 
@@ -161,7 +162,7 @@ class _Grouping:
 
     def _open_group(self, token: Token) -> None:
         if self._place is not _Place.START and self._place not in _OPEN:
-            raise NotUnderstood(f"`{self._written(token)}` inside a command is read only in quotes")
+            raise NotUnderstood(f"{self._quoted(token)} inside a command is read only in quotes")
         if len(self._open) >= DEEPEST:
             raise NotUnderstood(f"groups in more than {DEEPEST} groups are not read")
         self._open.append(self._source[token.start])
@@ -187,7 +188,11 @@ class _Grouping:
     def _after_command(self, token: Token) -> None:
         if self._place in (_Place.COMMAND, _Place.FULL, _Place.CLOSED):
             return
-        raise NotUnderstood(f"there is no command in front of `{self._written(token)}`")
+        raise NotUnderstood(f"there is no command in front of {self._quoted(token)}")
 
     def _written(self, token: Token) -> str:
-        return self._source[token.start : min(token.end, token.start + 64)]
+        return self._source[token.start : token.end]
+
+    def _quoted(self, token: Token) -> str:
+        written = self._written(token)
+        return "the end of the line" if written == "\n" else quoted(written)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from modegate.core.argument.shell.words import Word, read_word
-from modegate.core.argument.understanding import NotUnderstood
+from modegate.core.argument.understanding import NotUnderstood, quoted
 
 MOST_CHARACTERS = 65_536
 MOST_TOKENS = 2_048
@@ -126,7 +126,7 @@ def _input(source: str, sign: re.Match[str]) -> Token:
     if word.glob or word.expands:
         raise NotUnderstood("`<` takes one file, written out")
     if word.text.startswith("/dev/") and word.text != "/dev/null":
-        raise NotUnderstood(f"`< {word.text[:64]}` can open a connection or a device")
+        raise NotUnderstood(f"{quoted('< ' + word.text)} can open a connection or a device")
     return Token(Kind.REDIRECT, sign.start(), end, parts=(sign.span("input"), (sign.end(), end)))
 
 

@@ -11,66 +11,24 @@ from typing import TYPE_CHECKING
 
 from modegate.core.argument.shell.tokens import Token
 from modegate.core.argument.understanding import NotUnderstood
+from modegate.core.wire.arguments import words
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
-_WORDS = frozenset(
-    {
-        "word",
-        "number",
-        "string",
-        "raw_string",
-        "concatenation",
-        "simple_expansion",
-        "extglob_pattern",
-    }
+_WORDS = words("word number string raw_string concatenation simple_expansion extglob_pattern")
+"""Nodes that are a word or a piece of one; nothing but these and `_IN_WORDS` is below them."""
+
+_IN_WORDS = words('string_content variable_name $ "')
+
+_LEAVES = words(
+    "&& || ; | |& ( ) { } ! > < &> >& [ ] = == != file_descriptor comment test_operator variable_assignment"
 )
-"""Nodes that are one word; nothing but these and `_IN_WORDS` is below them."""
+"""Nodes that are a sign, or that no more is asked of: the strict pass has read them."""
 
-_IN_WORDS = frozenset({"string_content", "variable_name", "$", '"'})
-
-_LEAVES = frozenset(
-    {
-        "&&",
-        "||",
-        ";",
-        "|",
-        "|&",
-        "(",
-        ")",
-        "{",
-        "}",
-        "!",
-        ">",
-        "<",
-        "&>",
-        ">&",
-        "[",
-        "]",
-        "=",
-        "==",
-        "!=",
-    }
-)
-_NAMED_LEAVES = frozenset({"file_descriptor", "comment", "test_operator", "variable_assignment"})
-
-_ABOVE = frozenset(
-    {
-        "program",
-        "list",
-        "pipeline",
-        "command",
-        "command_name",
-        "redirected_statement",
-        "file_redirect",
-        "subshell",
-        "compound_statement",
-        "negated_command",
-        "test_command",
-        "unary_expression",
-        "binary_expression",
-    }
+_ABOVE = words(
+    "program list pipeline command command_name redirected_statement file_redirect subshell"
+    " compound_statement negated_command test_command unary_expression binary_expression"
 )
 """Nodes whose children are looked at."""
 
@@ -126,7 +84,7 @@ def _leaves(root: Node, names: list[int]) -> Iterator[Node]:
         if kind in _WORDS:
             _check_word(node)
             yield node
-        elif kind in _LEAVES or kind in _NAMED_LEAVES:
+        elif kind in _LEAVES:
             yield node
         elif kind in _ABOVE:
             if kind == "command_name" or kind == "test_command":
@@ -147,6 +105,7 @@ def _check_word(node: Node) -> None:
 
 @cache
 def _parser() -> Parser:
+    """Return the one parser. It holds the interpreter while it parses, so threads can share it."""
     import tree_sitter_bash
     from tree_sitter import Language, Parser
 

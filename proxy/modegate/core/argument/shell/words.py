@@ -46,6 +46,8 @@ _PIECE = re.compile(
 _HEAD = re.compile(r'(?:~|\$(?:HOME|PWD)|"\$(?:HOME|PWD)")(?=[/ \n;|)]|\Z)')
 _HEAD_IN_DOUBLE = re.compile(r"\$(?:HOME|PWD)(?=/)")
 _ESCAPE_IN_DOUBLE = re.compile(r'\\([$`"\\])')
+_ESCAPED = re.compile(r"\\.")
+_OTHER_BANG = re.compile(r"!(?![ =])|\\!")
 _VARIABLE = re.compile(r"\$[A-Za-z0-9_]{1,32}")
 _UNREAD = {
     "`": "`` `…` `` runs another command",
@@ -53,7 +55,7 @@ _UNREAD = {
     "${": "`${…}` is not read; write what it stands for",
     "$'": "`$'…'` is not read; use plain single quotes",
     '$"': '`$"…"` is not read; use plain quotes',
-    "$": "`$` is read only in single quotes",
+    "$": "`$` is read only in single quotes, or behind a `\\`",
     "{": "`{` is read only in quotes, or as a group's own word; write the words out",
     "}": "`}` is read only in quotes, or as a group's own word; write the words out",
     "''": "`''` inside a word is not read; quote the word once",
@@ -87,7 +89,7 @@ class _Parts:
 def read_word(source: str, start: int) -> tuple[Word, int]:
     """Read the word that begins at `start`; return it with where it ends.
 
-    `source` holds only printable characters, tabs and line ends.
+    `source` holds only printable characters and line ends.
 
     Raises:
         NotUnderstood: shells could read it differently, or it is no plain word.
@@ -162,11 +164,11 @@ def _add_double(text: str, parts: _Parts) -> None:
     head = None if parts.text or parts.quoted else _HEAD_IN_DOUBLE.match(text)
     parts.expands = parts.expands or head is not None
     rest = text[head.end() :] if head else text
-    unescaped = rest.replace("\\\\", "").replace("\\$", "").replace("\\`", "")
+    unescaped = _ESCAPED.sub("", rest)
     for sign in "`$":
         if sign in unescaped:
             raise NotUnderstood(_why_unread(unescaped, unescaped.index(sign)))
-    if re.search(r"!(?![ =])|\\!", rest):
+    if _OTHER_BANG.search(rest):
         raise NotUnderstood(_UNREAD["!"])
     parts.add_quoted((head[0] if head else "") + _ESCAPE_IN_DOUBLE.sub(r"\1", rest))
 

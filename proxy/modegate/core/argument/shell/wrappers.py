@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from modegate.core.argument.shell.words import Word
-from modegate.core.argument.understanding import NotUnderstood
+from modegate.core.argument.understanding import NotUnderstood, quoted
 
 _DURATION = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?[smhd]?\Z")
 _SIGNAL = re.compile(r"[A-Z0-9]{1,12}\Z")
@@ -58,7 +58,7 @@ def plain_name(word: Word) -> str:
         return word.text
     match = _NAME.match(word.text)
     if match is None or word.quoted or word.glob or word.expands:
-        raise NotUnderstood(f"`{word.text[:64]}` is no plain name of a program")
+        raise NotUnderstood(f"{quoted(word.text)} is no plain name of a program")
     return match[1]
 
 
@@ -72,7 +72,7 @@ def _behind(
         at = _behind_option(name, options, words, at)
     if name == "timeout" and at < len(words):
         if words[at].glob or not _DURATION.match(words[at].text):
-            raise NotUnderstood(f"`{words[at].text[:64]}` is no time for `timeout`")
+            raise NotUnderstood(f"{quoted(words[at].text)} is no time for `timeout`")
         at += 1
     return at
 
@@ -82,7 +82,7 @@ def _behind_option(
 ) -> int:
     option, joined, value = words[at].text.partition("=")
     if option not in options or words[at].glob or words[at].expands:
-        raise NotUnderstood(f"`{name} {option[:64]}` is not read")
+        raise NotUnderstood(f"{quoted(f'{name} {option}')} is not read")
     wanted = options[option]
     if wanted is None:
         if joined:
