@@ -58,7 +58,6 @@ _UNREAD = {
     "$": "`$` is read only in single quotes, or behind a `\\`",
     "{": "`{` is read only in quotes, or as a group's own word; write the words out",
     "}": "`}` is read only in quotes, or as a group's own word; write the words out",
-    "''": "`''` inside a word is not read; quote the word once",
     "'": "a `'` is not closed",
     '"': 'a `"` is not closed',
     "!": "`!` inside a word is read only in single quotes",
@@ -191,6 +190,10 @@ def _why_unread(source: str, at: int) -> str:
     variable = _VARIABLE.match(source, at)
     if variable is not None:
         return f"`{variable[0]}` is not read; write what it stands for"
+    if (
+        source[at] == "'" and "'" in source[at + 1 :]
+    ):  # zsh can be told to read `''` in quotes as a quote
+        return "`''` inside a word is not read; quote the word once"
     for head, why in _UNREAD.items():
         if source.startswith(head, at):
             return why

@@ -1,0 +1,76 @@
+"""The entry for conditions: a text or a list of words, judged command by command."""
+
+from __future__ import annotations
+
+import pytest
+
+from modegate.core.argument.shell.programs import STANDARD
+from modegate.core.argument.shell.read_only import why_not_read_only
+
+RELEASED: dict[str, object] = {
+    "text": "ls -la",
+    "each command": "ls && git status; (cd a && pwd) | wc -l",
+    "list for a shell": ["bash", "-lc", "cd a && ls | wc"],
+    "list for sh": ["/bin/sh", "-c", "ls *"],
+    "list for zsh": ["/usr/bin/zsh", "-lc", "ls"],
+    "list of words": ["grep", "-n", "$(a) `b` * ~ !x", "README.md"],
+    "wrapped": "timeout 5 git log",
+    "wrapped list": ["timeout", "5", "ls"],
+    "assignments": "LC_ALL=C LANG=en_US.UTF-8 TERM=xterm-256color NO_COLOR=1 COLUMNS=80 ls",
+    "comment": "# look\nls # at it",
+    "cd": 'cd && cd a && cd ~/b && cd "$PWD" && cd "c d" && cd ..',
+    "input": "wc -l < README.md",
+}
+
+
+@pytest.mark.parametrize("command", RELEASED.values(), ids=RELEASED)
+def test_released(command: object) -> None:
+    assert why_not_read_only(command, STANDARD) == ""
+
+
+REFUSED: dict[str, tuple[object, str]] = {
+    "another program": ("ls; rm a", "`rm` is not among"),
+    "behind a wrapper": ("timeout 5 rm a", "`rm` is not among"),
+    "in a list": (["rm", "a"], "`rm` is not among"),
+    "in a list's script": (["bash", "-lc", "ls; rm a"], "`rm` is not among"),
+    "grammar": ("ls $(id)", "`$(…)` runs another command"),
+    "shell in a text": ("bash -c ls", "`bash"),
+    "shell with more words": (["bash", "-c", "ls", "a"], "`bash"),
+    "shell with a file": (["bash", "a"], "`bash"),
+    "shell with other options": (["bash", "-ic", "ls"], "`bash"),
+    "shell of another folder": (["/tmp/bash", "-c", "ls"], "no plain name"),
+    "shell behind a wrapper": (["timeout", "5", "bash", "-c", "ls"], "`bash"),
+    "script is no text": (["bash", "-c", ["ls"]], "a command's words are texts"),
+    "whole command as one word": (["ls; rm a"], "no plain name"),
+    "word is no text": (["ls", 1], "a command's words are texts"),
+    "hidden character in a list": (["ls", "a\u200b"], "U+200B"),
+    "line end in a list": (["ls", "a\nb"], "a line end"),
+    "nothing": ("", "there is no command"),
+    "no words": ([], "a command is a text"),
+    "null": (None, "a command is a text"),
+    "number": (1, "a command is a text"),
+    "object": ({"cmd": "ls"}, "a command is a text"),
+    "assignment of a path": ("PATH=. ls", "`PATH=` in front"),
+    "assignment of an odd value": ("LC_ALL=../a ls", "`LC_ALL=` in front"),
+    "quoted assignment": ("LANG='C' ls", "`LANG=` in front"),
+    "glob in an assignment": ("TERM=a* ls", "`TERM=` in front"),
+    "zsh computes COLUMNS": ("COLUMNS=a[1] ls", "`COLUMNS=` in front"),
+    "appended assignment": ("LANG+=C ls", "`LANG+=` in front"),
+    "assignment in front of a group's command": ("(IFS=a ls)", "`IFS=` in front"),
+    "cd to two": ("cd a b", "`cd` takes one folder"),
+    "cd back": ("cd -", "`cd` takes a folder"),
+    "cd with an option": ("cd -P a", "`cd` takes one folder"),
+    "zsh: cd by number": ("cd +1", "`cd` takes a folder"),
+    "cd to a glob": ("cd *", "`cd` takes a folder"),
+    "comment that is words to some zsh": ("uniq a # b", "`uniq`"),
+    "the same with an option": ("sort a # -o b", "`sort -o`"),
+    "long text": ("ls " + "a" * 65_536, "more than 65536 characters"),
+    "long list": (["ls", *["a"] * 32_768], "more than 65536 characters"),
+    "list of few long words": (["ls", "a" * 65_536], "more than 65536 characters"),
+}
+
+
+@pytest.mark.parametrize(("command", "why"), REFUSED.values(), ids=REFUSED)
+def test_refused(command: object, why: str) -> None:
+    """The reason names what is refused, so that the model can ask for something else."""
+    assert why in why_not_read_only(command, STANDARD)
