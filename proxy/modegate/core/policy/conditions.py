@@ -36,7 +36,7 @@ class Equals:
     value: Any = None
 
     def judge(self, value: Any, scope: Scope) -> Finding:
-        return MET if _same(self.value, value) else unmet(f"must be {_shown(self.value)}")
+        return _compared((self.value,), value, f"must be {_shown(self.value)}")
 
     def written(self) -> Mapping[str, Any]:
         return {"equals": self.value}
@@ -49,9 +49,7 @@ class OneOf:
     values: tuple[Any, ...]
 
     def judge(self, value: Any, scope: Scope) -> Finding:
-        if any(_same(wanted, value) for wanted in self.values):
-            return MET
-        return unmet(f"must be one of {_listed(map(_shown, self.values))}")
+        return _compared(self.values, value, f"must be one of {_listed(map(_shown, self.values))}")
 
     def written(self) -> Mapping[str, Any]:
         return {"one_of": self.values}
@@ -153,6 +151,18 @@ def _shown(value: Any) -> str:
 def _listed(shown: Iterable[str]) -> str:
     *first, last = (*shown,)
     return f"{', '.join(first)} or {last}" if first else last
+
+
+def _compared(wanted: tuple[Any, ...], value: Any, why: str) -> Finding:
+    """Compare a value; one of another type is not clear, as a lenient program takes "true" for true."""
+    if any(_same(one, value) for one in wanted):
+        return MET
+    kinds = {_kind(one) for one in wanted if one is not None}
+    return unmet(why) if value is None or not kinds or _kind(value) in kinds else unclear(why)
+
+
+def _kind(value: Any) -> type:
+    return float if type(value) is int else type(value)
 
 
 def _same(wanted: Any, value: Any) -> bool:

@@ -110,7 +110,7 @@ NESTED: list[tuple[When, dict[str, Any], Answer]] = [
     (at("a[]"), {"a": 1}, UNCLEAR),
     (at("a[]"), {"a": {"0": 1}}, UNCLEAR),
     (at("a[]"), {"a": None}, UNMET),
-    (at("a[]"), {"a": [[1]]}, UNMET),
+    (at("a[]"), {"a": [[1]]}, UNCLEAR),
     (at("a[][]"), {"a": [[1], [1]]}, MET),
     (at("a[][]"), {"a": [[1], []]}, UNMET),
     (at("a[]", optional=("a[]",)), {}, MET),
