@@ -22,11 +22,12 @@ _HEADS = ("~", "$", "@", "%", "'", '"', "`")
 """What some agents expand, or take off, at the head of a path."""
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _STRUCTURE = "./\\:~"
+# A variable that is empty takes a folder away, so that `..` behind it leads further up.
 _UNCLEAR = (
     (re.compile(r"\\"), "has a backslash, which separates folders on Windows"),
     (re.compile(r"\A//"), "begins with `//`"),
     (re.compile(r"%"), "has a `%`, which some programs decode"),
-    (re.compile(r"`|\$[{(]"), "has a variable or a command"),
+    (re.compile(r"`|\$[{(]|\A[^$]*+\$.*/\.\.(?:/|\Z)"), "has a variable or a command"),
     (re.compile(r"[*?{}]|(?:\A|/)\.[^/]*\["), "is a glob"),
 )
 

@@ -85,6 +85,8 @@ def test_inside(path: str) -> None:
         ("docs/%2e%2e/a.md", "%"),
         ("docs/${X}/a.md", "variable"),
         ("docs/$(id)/a.md", "variable"),
+        ("docs/$X/../a.md", "variable"),
+        ("docs/$X/..", "variable"),
         ("docs/`id`/a.md", "variable"),
         ("docs/*", "glob"),
         ("docs/?", "glob"),
