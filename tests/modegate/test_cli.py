@@ -143,6 +143,19 @@ def test_check_takes_the_file_of_the_variable_else_the_working_folders(
     assert run("check", MODEGATE_POLICIES="bad.yaml").exit_code == 1
 
 
+def test_check_against_a_session_asks_the_proxy_for_its_log(proxy: Process, tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(GOOD)
+    ask(proxy, "mode", "against-1", "plan")
+    result = ask(proxy, "check", str(path), "--against", "against-1", "--json")
+    (report,) = json.loads(result.stdout)["against"]
+    assert (report["mode"], report["calls"]) == ("plan", [])
+    assert "never in a mode" in report["notes"][0]
+    unknown = ask(proxy, "check", str(path), "--against", "nobody")
+    assert unknown.exit_code == 1
+    assert "nobody" in unknown.stderr
+
+
 def test_check_of_a_missing_file_fails(tmp_path: Path) -> None:
     result = run("check", str(tmp_path / "none.yaml"))
     assert result.exit_code == 1

@@ -248,7 +248,7 @@ class Client:
         if path.endswith("/events"):
             # A page has two.
             return {"events": self._events[after : after + 2]}
-        return {"mode": self._mode, "agent": "agent/1"}
+        return {"inForce": self._mode, "agent": "agent/1"}
 
 
 def judged(tool: str, verdict: str) -> tuple[str, dict[str, Any]]:
@@ -257,8 +257,11 @@ def judged(tool: str, verdict: str) -> tuple[str, dict[str, Any]]:
 
 EVENTS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("session/open", {}),
-    ("request/header", {"tools": ["read", "write", "exit_plan_mode"], "left_out": ["fetch"]}),
-    ("request/header-delta", {"added": ["editor"], "removed": ["write"]}),
+    (
+        "request/header",
+        {"lane": "l", "tools": ["read", "write", "exit_plan_mode"], "left_out": ["fetch"]},
+    ),
+    ("request/header-delta", {"lane": "l", "added": ["editor"], "removed": ["write"]}),
     judged("write", "release"),
     judged("write", "release"),
     judged("read", "release"),
@@ -290,6 +293,19 @@ def test_a_session_is_compared_by_the_names_in_its_log() -> None:
     assert "1 calls would be released:\n    fs__read" in text
     assert "would depend on the arguments" in text
     assert "    read" not in text, "what stays as it was is not told"
+
+
+def test_lanes_that_were_shown_other_tools_are_told_apart() -> None:
+    shown = [("a", ["read"]), ("b", ["write"]), ("c", ["read"])]
+    headers = [("request/header", {"lane": lane, "tools": tools}) for lane, tools in shown]
+    client = cast(ControlClient, Client("strict+plan", *headers, judged("write", "release")))
+    reports = of_session(client, "s", parse(POLICY), [])
+    assert [(one.mode, one.agent, one.tools, len(one.calls)) for one in reports] == [
+        ("strict", "agent/1, lane a", {"read": "kept"}, 1),
+        ("strict", "agent/1, lane b", {"write": "lost"}, 0),
+        ("plan", "agent/1, lane a", {"read": "kept"}, 1),
+        ("plan", "agent/1, lane b", {"write": "lost"}, 0),
+    ]
 
 
 def test_a_session_in_a_mode_that_the_file_does_not_define_needs_one_named() -> None:

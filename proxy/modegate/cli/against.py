@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,7 @@ import click
 from modegate.cli.recordings import recorded
 from modegate.cli.sessions import all_events, session_path
 from modegate.core.errors import ModegateError
-from modegate.core.ids import DEFAULT_MODE, ToolName
+from modegate.core.ids import ModeId, ToolName
 from modegate.server.printable import printable
 
 if TYPE_CHECKING:
@@ -154,56 +154,64 @@ def of_session(
 ) -> list[Report]:
     """Report on a session by its log, which holds of calls their names, and only a hash of the arguments.
 
-    Without `modes`, the one that it is in is meant.
+    Without `modes`, those in force are meant. Where its lanes (loops of sub-agents) were shown other tools,
+    each has a report, and the calls of all stand in the first.
     """
     path = session_path(session)
     state = client.get(path)
-    own = policy.modes.get(state["mode"])
-    if not modes and own is None:
+    in_force = state["inForce"]
+    own = [policy.modes[ModeId(one)] for one in in_force.split("+") if one in policy.modes]
+    if not modes and not own:
         raise click.ClickException(
-            f"{session} is in {state['mode']!r}, which the file does not define: name one with --mode"
+            f"{session} is in {in_force!r}, which the file does not define: name a mode with --mode"
         )
-    tools, judged = _logged(client, path)
-    chosen = modes or [mode for mode in (own,) if mode is not None]
-    return [_held(mode, state["agent"] or session, tools, judged) for mode in chosen]
+    seen = _logged(client, path)
+    agent = state["agent"] or session
+    return [report for mode in modes or own for report in _by_lane(mode, agent, *seen)]
 
 
-def _logged(client: ControlClient, path: str) -> tuple[list[str], Counter[tuple[str, str]]]:
-    """Return the tools that its models were shown, and how often each call had which verdict."""
+def _logged(
+    client: ControlClient, path: str
+) -> tuple[dict[str, list[str]], Counter[tuple[str, str]]]:
+    """Return the tools that each lane was shown, and how often each call had which verdict."""
     from modegate.core.policy.model import NATIVE_EXITS, NO_TOOL
 
     no_rule = {*NATIVE_EXITS, NO_TOOL}
-    tools: dict[str, None] = {}
+    lanes: dict[str, dict[str, None]] = {}
     judged: Counter[tuple[str, str]] = Counter()
     for event in all_events(client, f"{path}/events"):
         data = event["data"]
-        if data.get("tool") in no_rule:
-            continue
-        match event["type"]:
-            case "request/header":
-                tools |= dict.fromkeys((*data["tools"], *data.get("left_out", ())))
-            case "request/header-delta":
-                tools |= dict.fromkeys((*data["added"], *data.get("left_out", ())))
-            case "call/judged":
-                judged[data["tool"], data["verdict"]] += 1
-            case _:
-                pass
-    return [name for name in tools if name not in no_rule], judged
+        if event["type"] == "call/judged" and data["tool"] not in no_rule:
+            judged[data["tool"], data["verdict"]] += 1
+        elif event["type"] in ("request/header", "request/header-delta"):
+            shown = (*data.get("tools", ()), *data.get("added", ()), *data.get("left_out", ()))
+            lane = lanes.setdefault(data["lane"], {})
+            lane |= dict.fromkeys(name for name in shown if name not in no_rule)
+    return {lane: sorted(names) for lane, names in lanes.items()}, judged
 
 
-def _held(mode: Mode, agent: str, tools: Iterable[str], judged: Counter[tuple[str, str]]) -> Report:
+def _by_lane(
+    mode: Mode, agent: str, lanes: dict[str, list[str]], judged: Counter[tuple[str, str]]
+) -> Iterator[Report]:
     from modegate.cli.rehearsal import standing
 
-    verdicts = {"kept": "release", "asked": "ask", "lost": "answer", "partly": "unknown"}
+    becomes = {"kept": "release", "asked": "ask", "lost": "answer", "partly": "unknown"}
     calls = [
         {
             "tool": tool,
-            "verdict": verdicts[standing(mode, ToolName(tool))],
+            "verdict": becomes[standing(mode, ToolName(tool))],
             "was": was,
             "times": times,
         }
         for (tool, was), times in judged.items()
     ]
-    stand = {name: standing(mode, ToolName(name)) for name in sorted(tools)}
-    notes = [] if tools else [f"it was never in a mode: the log of {DEFAULT_MODE!r} holds no tools"]
-    return Report(mode.id, agent, stand, calls, notes)
+    notes = [] if lanes else ["it was never in a mode, and its log holds no tools"]
+    # Lanes that were shown the same are told of once.
+    apart: dict[tuple[str, ...], str] = {}
+    for lane, names in lanes.items():
+        apart.setdefault(tuple(names), lane)
+    for shown, lane in (apart or {(): ""}).items():
+        stand = {name: standing(mode, ToolName(name)) for name in shown}
+        called = agent if len(apart) == 1 else f"{agent}, lane {lane}"
+        yield Report(mode.id, called, stand, calls, notes)
+        calls = []

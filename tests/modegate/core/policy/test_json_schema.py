@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from support.policies import KEYS, parse
 ROOT = Path(__file__).parents[4]
 SCHEMA = json_schema()
 VALIDATOR = Draft7Validator(SCHEMA)
+PAGES = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"]
 BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 TEST_TEXT = re.compile(r'"""\n?((?:version|modes):.*?)"""', re.DOTALL)
 
@@ -47,8 +49,7 @@ def test_the_schema_is_one() -> None:
 
 def written() -> Iterator[Any]:
     """Yield all policies of the documentation and the tests that are read."""
-    pages = [ROOT / "policies.yaml", *(ROOT / "docs").glob("*.md"), ROOT / "README.md"]
-    for page in (*pages, *(ROOT / "tests").rglob("*.py")):
+    for page in (ROOT / "policies.yaml", *PAGES, *(ROOT / "tests").rglob("*.py")):
         text = page.read_text("utf-8")
         form = TEST_TEXT if page.suffix == ".py" else BLOCK
         found = [text] if page.suffix == ".yaml" else form.findall(text)
@@ -66,6 +67,17 @@ def test_every_policy_that_is_read_fits_the_schema(text: str) -> None:
 
 
 RULE = "modes: {{plan: {{section: x, tools: [{}]}}}}\n"
+
+
+@pytest.mark.parametrize(
+    "page", [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"], ids=lambda page: page.name
+)
+def test_no_policy_that_is_shown_to_people_gets_a_warning(page: Path) -> None:
+    for text in BLOCK.findall(page.read_text("utf-8")):
+        with contextlib.suppress(PolicyProblems):
+            assert parse(text).warnings == (), text
+
+
 GOOD = "modes: {plan: {section: x, tools: [read]}}\n"
 
 
