@@ -12,6 +12,7 @@ from modegate import __version__
 from modegate.cli.approvals import approvals, approve, reject
 from modegate.cli.check import check
 from modegate.cli.demo import demo
+from modegate.cli.explain import explain
 from modegate.cli.packs import packs
 from modegate.cli.schema import schema
 from modegate.cli.serve import acp, serve
@@ -35,6 +36,6 @@ def main() -> None:
 
 
 for _command in (
-    serve, check, schema, packs, sessions, mode, watch, approvals, approve, reject, log, acp, demo
+    serve, check, explain, schema, packs, sessions, mode, watch, approvals, approve, reject, log, acp, demo
 ):  # fmt: skip
     main.add_command(_command)
