@@ -80,7 +80,8 @@ SHAPES = (
             r"`{3,64}+[ \t]{0,255}+(?P<name>[^\s`]{1,256}+(?=[\s`])|(?=[\r\n]))|`{3,64}[ \t]{256}|`{65}"
         ),
         re.compile(r"`{1,64}+(?:[ \t]{0,255}+[^\s`]{0,256}+)?\Z"),
-        r"[\r\n][ \t]{0,64}`{3,}(?=[^`\w])",
+        # Nothing behind it: a word there, also behind a blank, begins a block to gptme.
+        r"[\r\n][ \t]{0,64}`{3,}[ \t]{0,64}(?=[\r\n])",
     ),
     Shape(
         "search",

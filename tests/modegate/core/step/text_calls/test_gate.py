@@ -78,6 +78,10 @@ TEXTS = {
     "without an end": ("", '{"name": "write", "arguments": {"path": "S3CRET"'),
     "two in one": ("write", '{"a": [{"name": "write", "arguments": {}}, {"name": "S3CRET", "input": 1}]}'),
     "a key twice": ("write", '{"name": "read", "name": "write", "arguments": {"S3CRET": 1}}'),
+    "behind a blank where an allowed block could end": (
+        "read",
+        "x```read a\n``` save out.txt\nS3CRET\n```\n",
+    ),
     "in an allowed one": ("read", "<read>\n<path>a</path><write_to_file>S3CRET</write_to_file></read>"),
 }  # fmt: skip
 
