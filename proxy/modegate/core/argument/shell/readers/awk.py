@@ -114,7 +114,7 @@ class _Program:
     def _slash(self) -> str:
         """Read a division, or a regular expression."""
         before = self.before
-        last = "/" not in self.text[self.at + 1 :]
+        last = self.text.find("/", self.at + 1) < 0
         if before in _EXPRESSION_FOLLOWS or _EXPECTS.fullmatch(before):
             expression = _EXPRESSION.match(self.text, self.at)
             if expression is None:
