@@ -12,7 +12,7 @@ import yaml
 
 TABLE = Path(__file__).parents[2] / "golden" / "commands.yaml"
 # What each shell takes for one simple command, all of its words literal.
-_PART = r"""(?:[\w./:,@%+^-]|(?<=[^ ])=|'(?:[^'\n]*[^'\n\\])?'|"[^"$`\\!\n]*")+"""
+_PART = r"""(?:[\w./:,@%+-]|(?<=[^ ])=|'[^'\n]*[^'\n\\]'|"[^"$`\\!\n]+")+"""
 _SIMPLE = re.compile(rf"[a-z][a-z0-9]*(?: {_PART})*", re.ASCII)
 # `time` and `cd` belong to the shell; the others are unwrapped where they head a list.
 _NOT_AS_LIST = {"time", "cd", "bash", "sh", "zsh", "dash"}

@@ -10,7 +10,7 @@ from modegate.core.argument.shell.entry import Entry, Read
 from modegate.core.argument.shell.words import Word
 from modegate.core.argument.understanding import NotUnderstood
 
-_GLOB = re.compile(r"[*?\[]")
+_GLOB = re.compile(r"[*?\[^]|.#")  # the last two in some settings of zsh
 _NUMBER = re.compile(r"-[0-9]+")
 _NO_OPTION = re.compile(r"-[^A-Za-z-]|-?\Z")
 SHOWN = 40

@@ -138,13 +138,7 @@ def _read_head(source: str, start: int, parts: _Parts) -> int:
 def _add(piece: re.Match[str], parts: _Parts) -> None:
     match piece.lastgroup, piece[piece.lastgroup or 0]:
         case "plain", text:
-            if "~" in text and (
-                "=~" in text or ":~" in text or (text[0] == "~" and not parts.text)
-            ):
-                raise NotUnderstood("`~` is read only as the head of a path; quote the word")
-            if text[0] == "^" and not parts.text:  # zsh can be told to read it as a glob
-                parts.add_glob("")
-            parts.text += text
+            _add_plain(text, parts)
         case "glob", text:
             parts.add_glob(text)
         case "single", text:
@@ -157,6 +151,21 @@ def _add(piece: re.Match[str], parts: _Parts) -> None:
             parts.add_quoted(text)
         case _, text:
             parts.text += text
+
+
+def _add_plain(text: str, parts: _Parts) -> None:
+    """Add letters; `^` and `#` are globs where zsh is told so (`EXTENDED_GLOB`)."""
+    if "~" in text and ("=~" in text or ":~" in text or (text[0] == "~" and not parts.text)):
+        raise NotUnderstood("`~` is read only as the head of a path; quote the word")
+    if text[0] == "=" and parts.quoted and not parts.text:
+        raise NotUnderstood("`=` behind empty quotes is not read; quote the word")
+    for character in text:
+        if character == "^":
+            parts.add_glob("")
+        elif character == "#":  # a file's name may be without what stands in front
+            parts.glob_at_head = parts.glob_at_head or "/" not in parts.text
+            parts.glob = True
+        parts.text += character
 
 
 def _add_double(text: str, parts: _Parts) -> None:
