@@ -85,3 +85,21 @@ def test_what_is_no_rule_is_a_problem(text: str, path: str) -> None:
     place = read_document(text)
     assert read_tools(place)[1] is False
     assert [problem.path for problem in place.document.problems] == [path]
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        "{" + ", ".join(f"a{n}: {{equals: 1}}" for n in range(65)) + "}",
+        "{a: {one_of: [" + ", ".join(map(str, range(1025))) + "]}}",
+        "{a: {glob: [" + ", ".join(f"a{n}" for n in range(1025)) + "]}}",
+        "{a: {path: {under: [" + ", ".join(f"a{n}" for n in range(1025)) + "]}}}",
+        "{a: {equals: 1}, others: [" + ", ".join(f"b{n}" for n in range(1025)) + "]}",
+    ],
+    ids=["conditions", "values", "globs", "folders", "others"],
+)
+def test_a_rule_has_bounds(when: str) -> None:
+    place = read_document(f"[{{allow: t, when: {when}}}]")
+    read_tools(place)
+    (problem,) = place.document.problems
+    assert "has more than" in problem.message
