@@ -2,7 +2,8 @@
 
 None of them builds, fetches or runs anything here. `python -m pip` is not among them, since `-m` takes a
 module from the folder at hand first; nor `yarn` and `pnpm`, which a repository tells what to run; nor
-`npm ls`, which writes a log and asks its registry for a newer npm.
+`npm ls`, which writes a log and asks its registry for a newer npm; nor `cargo tree`, which runs the compiler
+that a project names and writes what it says into `target/`.
 """
 
 from __future__ import annotations
@@ -50,15 +51,6 @@ CARGO = entry(
     "--version -V --list",
     needs="--version | -V | --list",
     commands={
-        # Without the lock file held, it writes one; with the network, it fetches.
-        "tree": entry(
-            "--frozen --offline --locked -d --duplicates --workspace --all-features --no-default-features "
-            "--no-dedupe -q --quiet -v --verbose",
-            "-i --invert -p --package -e --edges --depth --prefix --charset --target -F --features "
-            "--exclude --prune -f --format --manifest-path",
-            needs="--frozen | --offline --locked",
-            operands=0,
-        ),
         "metadata": entry(
             "--no-deps --offline --locked --frozen -q --quiet",
             "--format-version --manifest-path",
