@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,3 +147,25 @@ def test_what_the_model_reads_names_the_word_that_writes() -> None:
             (name,) = {"cmd", "command"} & call.arguments.keys()
             reason = call.judged(PLAN, {**call.usual, name: "sort -o out.txt README.md"}).reason
             assert "`sort -o` writes" in reason, reason
+
+
+def test_the_table_of_commands_holds_by_the_shells_of_agents() -> None:
+    """Through the whole policy: the command as a text, in a list, and within a program."""
+    table = yaml.safe_load((ROOT / "tests/golden/commands.yaml").read_text(encoding="utf-8"))
+    tried, wrong = 0, list[Any]()
+    for group in table.values():
+        for expected, verdict in (("release", Verdict.RELEASE), ("refuse", Verdict.ANSWER)):
+            for entry in group.get(expected) or ():
+                command = entry["command"] if isinstance(entry, dict) else entry
+                program = f"text(await tools.exec_command({json.dumps({'cmd': command})}));"
+                for tool, arguments in (
+                    ("Bash", {"command": command, "description": "Look around"}),
+                    ("run_commands", {"commands": [command]}),
+                    ("exec", {"input": program}),
+                ):
+                    tried += 1
+                    judgement = judge(PLAN, ToolCall(ToolName(tool), arguments))
+                    if judgement.verdict is not verdict:
+                        wrong.append((tool, expected, command, judgement.reason))
+    assert wrong == []
+    assert tried > 3000
