@@ -69,9 +69,7 @@ def test_every_policy_that_is_read_fits_the_schema(text: str) -> None:
 RULE = "modes: {{plan: {{section: x, tools: [{}]}}}}\n"
 
 
-@pytest.mark.parametrize(
-    "page", [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"], ids=lambda page: page.name
-)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_no_policy_that_is_shown_to_people_gets_a_warning(page: Path) -> None:
     for text in BLOCK.findall(page.read_text("utf-8")):
         with contextlib.suppress(PolicyProblems):
