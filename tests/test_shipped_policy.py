@@ -156,7 +156,7 @@ def test_the_examples_are_valid_and_show_the_defaults() -> None:
     every = parse(re.sub(r"(?m)^( *)#(?=\S|  )", r"\1", TEXT))
     assert set(every.modes) == {"plan", "plan-with-web", "research"}
     assert every.modes[ModeId("plan-with-web")].section == PLAN.section
-    assert len(every.modes[ModeId("plan")].rules) == len(PLAN.rules) + 2
+    assert len(every.modes[ModeId("plan")].rules) == len(PLAN.rules) + 3
     assert (every.sessions, every.limits) == (Sessions(), Limits())
 
 
