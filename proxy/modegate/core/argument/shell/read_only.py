@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from modegate.core.argument.shell.programs import Programs, why_not
 from modegate.core.argument.shell.reading import simple_commands
-from modegate.core.argument.shell.tokens import MOST_CHARACTERS
+from modegate.core.argument.shell.tokens import MOST_CHARACTERS, MOST_TOKENS
 from modegate.core.argument.shell.words import Word, literal
 from modegate.core.argument.shell.wrappers import unwrapped
 from modegate.core.argument.understanding import NotUnderstood, quoted
@@ -62,6 +62,8 @@ def _why_not_words(words: Sequence[object], programs: Programs) -> str:
     texts = [word for word in words if isinstance(word, str)]
     if len(texts) != len(words):
         return "a command's words are texts"
+    if len(texts) > MOST_TOKENS:
+        return f"more than {MOST_TOKENS} words are not read"
     if sum(map(len, texts)) + len(texts) > MOST_CHARACTERS:
         return f"a command of more than {MOST_CHARACTERS} characters is not read"
     return _why_not_one([*map(literal, texts)], programs)

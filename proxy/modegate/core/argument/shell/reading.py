@@ -26,7 +26,7 @@ _KEYWORDS = words(
 )
 """What is no program to some shell, so that it must not be the name of one."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
-_COMMENT = re.compile(r"#[A-Za-z0-9 _.,:+@%/#-]*\Z")
+_COMMENT = re.compile(r"#[A-Za-z0-9 _.,:+@%/#-]{0,1000}\Z")
 
 
 @dataclass(frozen=True, slots=True)

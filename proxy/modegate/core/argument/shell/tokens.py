@@ -14,7 +14,7 @@ from modegate.core.argument.shell.words import Word, read_word
 from modegate.core.argument.understanding import NotUnderstood, quoted
 
 MOST_CHARACTERS = 65_536
-MOST_TOKENS = 2_048
+MOST_TOKENS = 1_024
 MOST_PIECES = 4_096
 """Quotes, escapes and globs, of which each word can have many."""
 

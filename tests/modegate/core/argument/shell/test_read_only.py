@@ -65,7 +65,7 @@ REFUSED: dict[str, tuple[object, str]] = {
     "comment that is words to some zsh": ("uniq a # b", "`uniq`"),
     "the same with an option": ("sort a # -o b", "`sort -o`"),
     "long text": ("ls " + "a" * 65_536, "more than 65536 characters"),
-    "long list": (["ls", *["a"] * 32_768], "more than 65536 characters"),
+    "long list": (["ls", *["a"] * 1_024], "more than 1024 words"),
     "list of few long words": (["ls", "a" * 65_536], "more than 65536 characters"),
 }
 
