@@ -1,14 +1,16 @@
-"""More agents that run the calls of the API: Cline, Kilo, Pi, Continue, Copilot, Vibe, OpenHands."""
+"""More agents that run the calls of the API, from npm: Cline, Kilo, Pi, Continue, Copilot."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from agent import KEY, MODEL, Agent, Call, Command, Place, bash, patch
 from catalogue import OPENCODE, opencode_config
-from install import NODE_BIN, pypi_bin
+from install import NODE_BIN
+from pypi_agents import OPENHANDS, VIBE
 
 
 def _cline(*options: str) -> Command:
@@ -16,14 +18,26 @@ def _cline(*options: str) -> Command:
     return lambda _place, prompt: [str(NODE_BIN / "cline"), *begin, prompt]
 
 
+def _cline_read(path: Path, **lines: int) -> Call:
+    return {"name": "read_files", "arguments": {"files": [{"path": str(path), **lines}]}}
+
+
 CLINE = Agent(
     name="cline",
-    read=lambda path: {"name": "read_files", "arguments": {"files": [{"path": str(path)}]}},
+    read=_cline_read,
     write=lambda path, text: {
         "name": "editor",
         "arguments": {"path": str(path), "new_text": text},
     },
     shell=lambda command: {"name": "run_commands", "arguments": {"commands": [command]}},
+    looks=lambda work: {
+        "search": {"name": "search_codebase", "arguments": {"queries": ["TODO"]}},
+        "read": _cline_read(work / "notes.md"),
+        "part": _cline_read(work / "notes.md", start_line=2, end_line=2),
+    },
+    disguises=lambda file: [
+        {"name": "run_commands", "arguments": {"commands": ["cat notes.md", f"touch {file}"]}}
+    ],
     command=_cline(),
     files=lambda place: {
         ".cline/data/settings/providers.json": {
@@ -97,6 +111,10 @@ CONTINUE = Agent(
         "arguments": {"filepath": str(path), "content": text},
     },
     shell=lambda command: {"name": "Bash", "arguments": {"command": command}},
+    looks=lambda work: {
+        "list": {"name": "List", "arguments": {"dirpath": "src"}},
+        "read": {"name": "Read", "arguments": {"filepath": str(work / "notes.md")}},
+    },
     command=_continue(),
     resume=_continue("--resume"),
     environment=lambda _place: {"CONTINUE_TELEMETRY_ENABLED": "0"},
@@ -167,6 +185,22 @@ COPILOT = Agent(
         "name": "bash",
         "arguments": {"command": command, "description": "run a command"},
     },
+    looks=lambda work: {
+        "list": {"name": "view", "arguments": {"path": str(work / "src")}},
+        "find": {"name": "glob", "arguments": {"pattern": "**/*.py"}},
+        "search": {"name": "rg", "arguments": {"pattern": "TODO", "output_mode": "content"}},
+        "read": {"name": "view", "arguments": {"path": str(work / "notes.md")}},
+        "part": {
+            "name": "view",
+            "arguments": {"path": str(work / "notes.md"), "view_range": [2, 2]},
+        },
+    },
+    disguises=lambda _file: [
+        {
+            "name": "bash",
+            "arguments": {"command": "cat notes.md", "description": "look", "mode": "async"},
+        }
+    ],
     command=_copilot("--trust-folder"),
     resume=_copilot("--continue"),
     environment=_copilot_wire("completions"),
@@ -190,74 +224,6 @@ COPILOT_MESSAGES = replace(
     },
 )
 
-
-def _vibe(*options: str) -> Command:
-    begin = [str(pypi_bin("mistral-vibe") / "vibe"), "--trust", "--auto-approve", *options]
-    return lambda _place, prompt: [*begin, "-p", prompt]
-
-
-def _vibe_config(place: Place) -> dict[str, Any]:
-    lines = (
-        f'active_model = "{MODEL}"',
-        "enable_telemetry = false",
-        "enable_update_checks = false",
-        "[[providers]]",
-        'name = "modegate"',
-        f'api_base = "{place.base_url}"',
-        'api_key_env_var = "OPENAI_API_KEY"',
-        "[[models]]",
-        f'name = "{MODEL}"',
-        'provider = "modegate"',
-        f'alias = "{MODEL}"',
-    )
-    return {".vibe/config.toml": "\n".join(lines) + "\n"}
-
-
-VIBE = Agent(
-    name="vibe",
-    read=lambda path: {"name": "read_file", "arguments": {"path": str(path)}},
-    write=lambda path, text: {
-        "name": "write_file",
-        "arguments": {"path": str(path), "content": text},
-    },
-    shell=lambda command: bash(command, timeout_seconds=60),
-    looks=lambda work: {
-        "read": {"name": "read_file", "arguments": {"path": str(work / "notes.md")}},
-        "part": {"name": "read_file", "arguments": {"path": "notes.md", "offset": 1, "limit": 1}},
-    },
-    command=_vibe(),
-    resume=_vibe("--continue"),
-    environment=lambda _place: {"OPENAI_API_KEY": KEY},
-    files=_vibe_config,
-    pypi=("mistral-vibe",),
-)
-
-
-def _openhands(*options: str) -> Command:
-    begin = ["--headless", "--json", "--override-with-envs", *options, "-t"]
-    return lambda _place, prompt: [str(pypi_bin("openhands") / "openhands"), *begin, prompt]
-
-
-def _risk(name: str, **arguments: str) -> Call:
-    return {"name": name, "arguments": {"security_risk": "LOW", **arguments}}
-
-
-OPENHANDS = Agent(
-    name="openhands",
-    read=lambda path: _risk("file_editor", command="view", path=str(path)),
-    write=lambda path, text: _risk("file_editor", command="create", path=str(path), file_text=text),
-    shell=lambda command: _risk("terminal", command=command),
-    command=_openhands(),
-    resume=_openhands("--resume", "--last"),
-    environment=lambda place: {
-        "LLM_BASE_URL": place.base_url,
-        "LLM_API_KEY": KEY,
-        "LLM_MODEL": f"openai/{MODEL}",
-        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-    },
-    pypi=("openhands",),
-    fails_on_400=False,
-)
 
 MORE = (
     *(CLINE, KILO, PI, PI_RESPONSES, PI_MESSAGES, CONTINUE),
