@@ -51,6 +51,11 @@ def read(*rules: str) -> tuple[list[str], list[str]]:
         pytest.param(["read", "{ask: read}"], "1 ask", id="ask behind allow"),
         pytest.param(["{ask: read}", "{deny: read}"], "only asks about", id="deny behind ask"),
         pytest.param(
+            ["{use: read-only/codex}", "{deny: view_image}"],
+            "use[0] read-only/codex",
+            id="behind a pack",
+        ),
+        pytest.param(
             ["Bash", "{allow: Bash, when: {command: {equals: ls}}}"],
             '1 the conditions of allow "Bash"',
             id="conditions behind none",
@@ -74,7 +79,7 @@ def test_what_would_be_looser_than_it_says_is_a_problem(rules: list[str], told: 
     problems, _ = read(*rules)
     assert len(problems) == 1
     assert told in problems[0]
-    assert "tools[0]" in problems[0], "the rule to blame is named"
+    assert re.search(r"(tools|use)\[0\]", problems[0]), "the rule to blame is named"
     assert re.search(r"put it in front of|take one of the two out", problems[0]), "what to do"
 
 
@@ -120,6 +125,15 @@ def test_what_is_no_looser_than_it_says_is_a_warning(rules: list[str], told: str
             ["{allow: Bash, when: {command: {equals: ls}}}", "{deny: Bash}"], id="denied otherwise"
         ),
         pytest.param(["a", "A", "a_", '"a?"'], id="other names"),
+        pytest.param(
+            [
+                "{allow: Bash, when: {command: {equals: ls}}}",
+                "{allow: Bash, when: {command: {equals: pwd}}}",
+            ],
+            id="other conditions",
+        ),
+        pytest.param(["view_image", "{use: read-only/codex}"], id="a pack says it again"),
+        pytest.param(["{deny: view_image}", "{use: read-only/codex}"], id="in front of a pack"),
         pytest.param(['"a?c"', '{deny: "b*"}'], id="globs apart"),
         pytest.param(['{deny: "*a"}', '"b*"'], id="the stricter first"),
     ],
