@@ -34,7 +34,7 @@ COMMITS = {"seed": BEFORE, "light the lantern": AFTER}
 LOOKS: dict[str, tuple[str, str]] = {
     "list": ("ls -la src", "lantern.py"),
     "find": ("find . -name '*.py'", "lantern.py"),
-    "search": ("grep -rn TODO src", "cobalt"),
+    "search": ("grep -rn TODO src", "lantern.py"),  # Cline tells the place alone
     "read": (f"cat {NOTES}", "bracken"),
     "part": (f"sed -n 2,2p {NOTES}", "heather"),
     "log": ("git log --oneline -5", "light the lantern"),
