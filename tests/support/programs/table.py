@@ -228,5 +228,6 @@ REFUSED = {
     "deep array": "await tools.x({a: " + "[" * 70 + "]" * 70 + "})",
     "too many calls": f"{CALL};" * (MAX_CALLS + 1),
     "too large": f'text("{"a" * MAX_PROGRAM}")',
+    "too many comments": "// c\n" * 200,
     "too many tokens": "text(1);" * 1000,
 }  # fmt: skip

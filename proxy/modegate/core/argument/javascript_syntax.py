@@ -11,6 +11,7 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from modegate.core.argument.parsing import tree_of
 from modegate.core.argument.understanding import NotUnderstood, quoted
 
 if TYPE_CHECKING:
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
 
 MAX_PROGRAM = 1 << 16
 """Bytes in UTF-8."""
-MAX_TOKENS = 4000
-"""Tokens: some 60 calls with ten arguments each. The grammar takes a hundredth of a second for a thousand."""
+MAX_TOKENS = 2000
+"""Tokens: some 64 calls with what is shown of each. The grammar can take a tenth of a second for them."""
+MAX_COMMENTS = 100
+"""Comments among them, each of which the grammar carries along with all that a text could mean."""
 MAX_DEPTH = 60
 """Levels of the tree: those who walk it do so recursively."""
 ALLOWED = "a program may only call tools with literal arguments and show what they return"
@@ -38,6 +41,13 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 """Every token that a program may have. `/` is only in comments, so nothing is a regular expression."""
+_KEYWORDS = frozenset(
+    b"break case catch class continue debugger default delete do else enum export extends finally for"
+    b" function if import in instanceof new return super switch this throw try typeof var void while with"
+    b" yield".split()
+)
+"""What no program may say but as a member's name: the grammar searches long for what many of them mean."""
+_NAMED_BEHIND = (b".", b"?.", b"{", b",")
 _WHOLE = frozenset({"comment", "string", "template_string"})
 """What is one token here, and more than one in the tree."""
 _NAME_BEGINS = re.compile(rb"[A-Za-z_$]")
@@ -54,8 +64,8 @@ def parsed(source: str) -> list[Node]:
     if len(data) > MAX_PROGRAM:
         raise NotUnderstood(f"the program has more than {MAX_PROGRAM} bytes")
     tokens = _tokens(data)
-    root = _parser().parse(data).root_node
-    if root.has_error or _leaves(root) != tokens:
+    root = tree_of(_parser(), data)
+    if root is None or _leaves(root) != tokens:
         raise NotUnderstood("the program is no JavaScript that can be read")
     statements = parts(root)
     for one, after in pairwise(statements):
@@ -101,15 +111,20 @@ def _parser() -> Parser:
 def _tokens(data: bytes) -> list[tuple[int, int]]:
     """Return where each token begins and ends, comments included."""
     found: list[tuple[int, int]] = []
+    before, comments = b"", 0
     at = _end_of_blanks(data, 0)
     while at < len(data):
         token = _TOKEN.match(data, at)
-        if token is None:
+        if token is None or (token[0] in _KEYWORDS and before not in _NAMED_BEHIND):
             start = data.rfind(b"\n", 0, at) + 1
             raise _unread(data[start:].decode(errors="replace"), data.count(b"\n", 0, at))
         found.append(token.span())
-        if len(found) > MAX_TOKENS:
-            raise NotUnderstood(f"the program has more than {MAX_TOKENS} tokens")
+        before = token[0]
+        comments += before.startswith((b"//", b"/*"))
+        if len(found) > MAX_TOKENS or comments > MAX_COMMENTS:
+            raise NotUnderstood(
+                f"the program has more than {MAX_TOKENS} tokens or {MAX_COMMENTS} comments"
+            )
         at = _end_of_blanks(data, token.end())
     return found
 

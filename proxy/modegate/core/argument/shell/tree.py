@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
+from modegate.core.argument.parsing import tree_of
 from modegate.core.argument.shell.tokens import Token
 from modegate.core.argument.understanding import NotUnderstood
 from modegate.core.wire.arguments import words
@@ -40,8 +41,8 @@ def check_tree(source: str, tokens: Sequence[Token], names: Sequence[int]) -> No
         NotUnderstood: it does not.
     """
     # Only quotes hold other characters, so that one letter for each keeps every place.
-    root = _parser().parse(source.encode("ascii", "replace")).root_node
-    if root.has_error:
+    root = tree_of(_parser(), source.encode("ascii", "replace"))
+    if root is None:
         raise NotUnderstood("the command has a mistake in its grammar, or is not read")
     seen_names: list[int] = []
     seen = _joined(_leaves(root, seen_names))
