@@ -65,7 +65,7 @@ def _rows(entries: Mapping[str, Entry], parent: str) -> Iterator[str]:
 
 def _passes(entry: Entry) -> str:
     if entry.any_options:
-        return "what is read by itself, see below" if entry.check else "anything"
+        return "what is read by itself, see above" if entry.check else "anything"
     parts = [" ".join(f"`{name}`" for name in sorted(entry.options))]
     if entry.numbers:
         parts.append("a number: `-20`")

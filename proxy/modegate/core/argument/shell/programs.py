@@ -17,7 +17,7 @@ from modegate.core.argument.shell.table import ENTRIES
 from modegate.core.argument.shell.words import Word
 from modegate.core.argument.understanding import NotUnderstood
 
-_FOLDERS = ("/usr/bin/", "/bin/")
+_FOLDER = re.compile(r"(?:/usr)?/bin/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,8 @@ def why_not(words: Sequence[Word], programs: Programs) -> str:
     """
     if not words:
         return "there is no command"
-    name = words[0].text
-    for folder in _FOLDERS:
-        name = name.removeprefix(folder)
+    folder = _FOLDER.match(words[0].text)
+    name = words[0].text[folder.end() :] if folder else words[0].text
     entry = programs.entries.get(name)
     if entry is None or words[0].glob or words[0].expands:
         return f"`{shown(words[0].text)}` is not among the programs known to only read"

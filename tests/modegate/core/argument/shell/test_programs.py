@@ -24,6 +24,13 @@ def why(command: str, programs: Programs = STANDARD) -> str:
     ("command", "reason"),
     [
         ("rm x", "`rm` is not among the programs known to only read"),
+        ("/usr/bin/sort x", ""),
+        ("/bin/sort x", ""),
+        (
+            "/usr/bin//bin/sort x",
+            "`/usr/bin//bin/sort` is not among the programs known to only read",
+        ),
+        ("/opt/bin/sort x", "`/opt/bin/sort` is not among the programs known to only read"),
         ("sort -o x", "`sort -o` writes"),
         ("sort --out=x", "`sort --out` could be short for `--output`, which writes"),
         ("sort -no x", "`sort -o` writes"),
