@@ -11,6 +11,7 @@ from modegate.core.argument.shell.words import Word
 from modegate.core.argument.understanding import NotUnderstood
 
 _GLOB = re.compile(r"[*?\[^]|.#")  # the last two in some settings of zsh
+MOST_IN_A_WORD = 64
 _NUMBER = re.compile(r"-[0-9]+")
 _NO_OPTION = re.compile(r"-[^A-Za-z-]|-?\Z")
 SHOWN = 40
@@ -128,6 +129,8 @@ class _Reading:
     def _cluster(self, word: Word) -> None:
         text = word.text
         for at in range(1, len(text)):
+            if at > MOST_IN_A_WORD:  # each one looks over the whole word
+                raise NotUnderstood(f"more than {MOST_IN_A_WORD} options in a word are not read")
             name, rest = f"-{text[at]}", text[at + 1 :]
             if name in self.entry.options:
                 self._add(word, name, "", at + 1)

@@ -48,6 +48,7 @@ _HEAD_IN_DOUBLE = re.compile(r"\$(?:HOME|PWD)(?=/)")
 _ESCAPE_IN_DOUBLE = re.compile(r'\\([$`"\\])')
 _ESCAPED = re.compile(r"\\.")
 _OTHER_BANG = re.compile(r"!(?![ =])|\\!")
+_ZSH_GLOB = re.compile(r"[\^#]")
 _VARIABLE = re.compile(r"\$[A-Za-z0-9_]{1,32}")
 _UNREAD = {
     "`": "`` `…` `` runs another command",
@@ -159,13 +160,19 @@ def _add_plain(text: str, parts: _Parts) -> None:
         raise NotUnderstood("`~` is read only as the head of a path; quote the word")
     if text[0] == "=" and parts.quoted and not parts.text:
         raise NotUnderstood("`=` behind empty quotes is not read; quote the word")
-    for character in text:
-        if character == "^":
-            parts.add_glob("")
-        elif character == "#":  # a file's name may be without what stands in front
-            parts.glob_at_head = parts.glob_at_head or "/" not in parts.text
-            parts.glob = True
-        parts.text += character
+    before = parts.text
+    slash = text.find("/")
+    for sign in _ZSH_GLOB.finditer(text):
+        at = sign.start()
+        if sign[0] == "^":
+            at_head = (before or text[: min(at, 1)])[:1] in ("", "-")
+        else:  # a file's name may be without what stands in front
+            at_head = "/" not in before and not 0 <= slash < at
+        parts.glob_at_head = parts.glob_at_head or at_head
+        parts.glob = True
+        if at_head:
+            break
+    parts.text += text
 
 
 def _add_double(text: str, parts: _Parts) -> None:
