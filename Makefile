@@ -97,6 +97,7 @@ lock: $(BIN)/pytest ## Choose anew which versions the image is made of (EXTRAS= 
 
 .PHONY: fuzz
 fuzz: $(BIN)/pytest $(ACP_CLIENTS) $(SDK_CLIENTS) ## Look for calls that some SDK runs and nobody judged (ARGS="--seconds 600"), and for new examples of each property
+	scripts/needs zsh dash
 	$(BIN)/python scripts/differ.py $(ARGS)
 	HYPOTHESIS_PROFILE=explore $(BIN)/pytest -q $(PARALLEL) --timeout 1800 -m hypothesis
 
