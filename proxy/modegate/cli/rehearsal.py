@@ -93,7 +93,7 @@ class Rehearsal:
 
     def _calls(self, dialect: AnyDialect, request: Request) -> Iterable[Gathered]:
         """Yield the calls in a history that were not seen in an earlier request."""
-        for answer in _answers(dialect, request):
+        for answer in dialect.told_calls(request):
             try:
                 read = dialect.read_whole(json.dumps(answer).encode())
             except AnswerUnreadable:
@@ -117,46 +117,5 @@ def dialect_of(body: Mapping[str, Any], path: str = "") -> AnyDialect | None:
     """Return what a request is read with, by its path, else by its keys; None: by nothing."""
     if path:
         return DIALECTS.of(DIALECTS.apis.classify("POST", path.encode("utf-8", "replace")))
-    names = {dialect.name: dialect for dialect in DIALECTS}
-    if "input" in body or "previous_response_id" in body:
-        return names["responses"]
-    if "messages" not in body:
-        return None
-    tools = body.get("tools")
-    listed = tools if isinstance(tools, list) else []
-    anthropic = any(isinstance(tool, dict) and "input_schema" in tool for tool in listed)
-    return names["messages" if anthropic or "system" in body else "chat"]
-
-
-def _answers(dialect: AnyDialect, request: Request) -> Iterable[dict[str, Any]]:
-    """Yield each turn of the model in a history, in the form in which it once was an answer."""
-    match dialect.api.name:
-        case "chat":
-            for message in _said(request.value("messages")):
-                if message.get("tool_calls") or message.get("function_call"):
-                    choice = {"index": 0, "finish_reason": "tool_calls", "message": message}
-                    yield {"choices": [choice]}
-        case "messages":
-            for message in _said(request.value("messages")):
-                content = message.get("content")
-                if isinstance(content, list):
-                    blocks = [one for one in content if _kind(one).endswith("tool_use")]
-                    head = {"id": "m", "type": "message", "role": "assistant", "model": "m"}
-                    if blocks:
-                        yield {**head, "content": blocks, "stop_reason": "tool_use", "usage": {}}
-        case _:
-            items = request.value("input")
-            for item in items if isinstance(items, list) else ():
-                if _kind(item).endswith("_call"):
-                    yield {"id": "r", "object": "response", "output": [item]}
-
-
-def _said(messages: Any) -> Iterable[dict[str, Any]]:
-    for message in messages if isinstance(messages, list) else ():
-        if isinstance(message, dict) and message.get("role") == "assistant":
-            yield message
-
-
-def _kind(value: Any) -> str:
-    kind = value.get("type") if isinstance(value, dict) else None
-    return kind if isinstance(kind, str) else ""
+    # The first dialect is meant where a body says little, so it is asked last.
+    return next((one for one in reversed([*DIALECTS]) if one.claims(body)), None)

@@ -5,7 +5,7 @@ A dialect is one value that its package makes; `modegate.core.dialects.registere
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
@@ -214,6 +214,10 @@ class Dialect(Generic[RequestT, ChoiceT]):
     blob_ids: Sequence[str]
     """Where stored bodies hold ids of calls and of our answers to them: paths (`json_spans.values_at`)."""
 
+    told_calls: Callable[[RequestT], Iterable[dict[str, Any]]] = lambda _request: ()
+    """The model's turns with calls in a history, each in the form of an answer, to be judged again."""
+    claims: Callable[[Mapping[str, Any]], bool] = lambda _body: False
+    """Whether a recorded body, of which no path is known, looks like one of its requests."""
     begins_compacted: Callable[[RequestT], bool] = lambda _request: False
     """Whether something that the provider has compacted stands in front of the first user message."""
     without_asides: Callable[[RequestT], bytes | None] = lambda _request: None

@@ -10,7 +10,7 @@ from modegate.core.dialects.chat.answer.stream import ChatStreamReader
 from modegate.core.dialects.chat.answer.whole import ChatWhole, join_texts
 from modegate.core.dialects.chat.answer.write import ChatStreamWriter
 from modegate.core.dialects.chat.api import API
-from modegate.core.dialects.chat.request import edit, history, restore
+from modegate.core.dialects.chat.request import edit, history, recorded, restore
 from modegate.core.dialects.chat.request.parsing import ChatRequest
 from modegate.core.dialects.chat.translation import TRANSLATION
 from modegate.core.dialects.common.call_members import id_paths
@@ -56,6 +56,8 @@ CHAT = erased(
         restore=restore.restore,
         begins_compacted=begins_compacted,
         without_asides=without_asides,
+        told_calls=recorded.told_calls,
+        claims=recorded.claims,
         turn_blob=history.turn_blob,
         partial_blob=history.partial_blob,
         aside_blob=b'{"turn":[],"calls":[],"answers":[]}',

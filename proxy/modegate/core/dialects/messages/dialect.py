@@ -15,7 +15,13 @@ from modegate.core.dialects.messages.answer.stream import MessagesStreamReader
 from modegate.core.dialects.messages.answer.whole import MessagesWhole
 from modegate.core.dialects.messages.answer.write import MessagesStreamWriter
 from modegate.core.dialects.messages.api import API
-from modegate.core.dialects.messages.request import edit, history, restore, thinking_prefix
+from modegate.core.dialects.messages.request import (
+    edit,
+    history,
+    recorded,
+    restore,
+    thinking_prefix,
+)
 from modegate.core.dialects.messages.request.parsing import MessagesRequest
 from modegate.core.dialects.messages.translation import TRANSLATION
 from modegate.core.step.answer.parts import Refused
@@ -58,6 +64,8 @@ MESSAGES = erased(
         restore=_restore,
         begins_compacted=begins_compacted,
         without_asides=without_asides,
+        told_calls=recorded.told_calls,
+        claims=recorded.claims,
         turn_blob=partial(history.blob, turn=True),
         partial_blob=partial(history.blob, turn=False),
         aside_blob=b'{"turn":true,"calls":[],"answers":[]}',

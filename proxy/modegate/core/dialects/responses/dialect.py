@@ -18,7 +18,7 @@ from modegate.core.dialects.responses.answer.stream import ResponsesStreamReader
 from modegate.core.dialects.responses.answer.whole import ResponsesWhole
 from modegate.core.dialects.responses.answer.write import ResponsesStreamWriter
 from modegate.core.dialects.responses.api import API
-from modegate.core.dialects.responses.request import edit, history, restore, stored
+from modegate.core.dialects.responses.request import edit, history, recorded, restore, stored
 from modegate.core.dialects.responses.request.parsing import ResponsesRequest
 from modegate.core.dialects.responses.translation import TRANSLATION
 from modegate.core.policy.in_force import ModesInForce
@@ -67,6 +67,8 @@ _RESPONSES = Dialect(
     restore=_restore,
     begins_compacted=begins_compacted,
     without_asides=without_asides,
+    told_calls=recorded.told_calls,
+    claims=recorded.claims,
     turn_blob=partial(history.blob, turn=True),
     partial_blob=partial(history.blob, turn=False),
     aside_blob=b'{"turn":true,"calls":[],"answers":[]}',
