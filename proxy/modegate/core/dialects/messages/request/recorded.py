@@ -10,7 +10,7 @@ from modegate.core.dialects.messages.request.parsing import MessagesRequest
 
 
 def claims(body: Mapping[str, Any]) -> bool:
-    """Tell it from chat completions, whose system text is a message and whose tools have no `input_schema`."""
+    """Tell it from chat completions: their system text is a message, and no tool has `input_schema`."""
     tools = body.get("tools")
     listed = tools if isinstance(tools, list) else []
     schemas = any(isinstance(tool, dict) and "input_schema" in tool for tool in listed)
