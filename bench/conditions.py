@@ -21,7 +21,7 @@ from hostile_calls import WORST
 
 from modegate.core.dialects.registered import DIALECTS
 from modegate.core.ids import ToolName
-from modegate.core.policy.file import parse
+from modegate.core.policy.file.policy import parse
 from modegate.core.policy.judge import ToolCall, Verdict, judge
 from modegate.core.policy.model import Mode
 from modegate.server.packs import shipped_packs

@@ -10,7 +10,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from modegate.cli import main
-from modegate.core.policy.packs import Pack
+from modegate.core.policy.file.packs import Pack
 from modegate.server.packs import shipped_packs
 from support.policies import parse
 

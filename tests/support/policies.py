@@ -5,16 +5,16 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from modegate.core import policy
 from modegate.core.dialects.registered import DIALECTS
 from modegate.core.policy import file
+from modegate.core.policy.file import policy
+from modegate.core.policy.file.schema import Section
 from modegate.core.policy.model import Policy
-from modegate.core.policy.schema import Section
 from modegate.server.packs import shipped_packs
 
 KEYS = {
     section.path: section.keys
-    for module in pkgutil.iter_modules(policy.__path__, f"{policy.__name__}.")
+    for module in pkgutil.iter_modules(file.__path__, f"{file.__name__}.")
     for section in vars(importlib.import_module(module.name)).values()
     if isinstance(section, Section)
 }
@@ -23,4 +23,4 @@ KEYS = {
 
 def parse(text: str | bytes) -> Policy:
     """Read a policy."""
-    return file.parse(text, DIALECTS.names, shipped_packs())
+    return policy.parse(text, DIALECTS.names, shipped_packs())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from modegate.cli.control_client import ControlClient, with_proxy_options
-from modegate.core.policy.problems import PolicyProblems, Problem
+from modegate.core.policy.file.problems import PolicyProblems, Problem
 from modegate.server.printable import printable, problem_line
 from modegate.server.settings import default_policies
 
@@ -97,7 +97,7 @@ def _reports(
 def read(path: Path, *, as_json: bool) -> Policy:
     """Return the policy of a file; if it cannot be used, say why and end with 1."""
     from modegate.core.dialects.registered import DIALECTS
-    from modegate.core.policy.file import parse
+    from modegate.core.policy.file.policy import parse
     from modegate.server.packs import shipped_packs
 
     try:

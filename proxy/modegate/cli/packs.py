@@ -10,8 +10,8 @@ import click
 from modegate.cli.formatting import table
 
 if TYPE_CHECKING:
+    from modegate.core.policy.file.packs import Pack
     from modegate.core.policy.model import Rule
-    from modegate.core.policy.packs import Pack
 
 
 @click.command(short_help="List the packs of rules for `use`.")
@@ -33,7 +33,7 @@ def packs(name: str | None, as_json: bool) -> None:
     elif name in known.by_name:
         found = known.by_name[name]
     else:
-        from modegate.core.policy.document import suggestion
+        from modegate.core.policy.file.document import suggestion
 
         raise click.ClickException(f"no pack {name!r}; {suggestion(name, known.by_name)}")
     if as_json:

@@ -19,6 +19,6 @@ def schema() -> None:
     \b
     Example: modegate schema > policies.schema.json
     """
-    from modegate.core.policy.json_schema import json_schema
+    from modegate.core.policy.file.json_schema import json_schema
 
     click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))

@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeVar, cast
 import msgspec
 import yaml
 
-from modegate.core.policy.document import YamlValue, read_document
-from modegate.core.policy.problems import PolicyProblems
+from modegate.core.policy.file.document import YamlValue, read_document
+from modegate.core.policy.file.problems import PolicyProblems
 from modegate.core.wire.headers import Headers
 from modegate.scripted.model import Answer, Fixed, Frames, Script, ScriptedCall, Turn, When
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
-from modegate.core.policy.packs import Packs
-from modegate.core.policy.packs_file import read_packs
+from modegate.core.policy.file.packs import Packs
+from modegate.core.policy.file.packs_text import read_packs
 
 
 @cache

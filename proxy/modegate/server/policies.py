@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from modegate.core.errors import DialectName
+from modegate.core.policy.file.problems import PolicyProblems, Problem
 from modegate.core.policy.model import Policy
-from modegate.core.policy.problems import PolicyProblems, Problem
 from modegate.server.clock import Clock
 from modegate.server.policy_reader import Content, Reader, look
 

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modegate.core.errors import DialectName
-from modegate.core.policy.file import parse
+from modegate.core.policy.file.policy import parse
+from modegate.core.policy.file.problems import PolicyProblems, Problem
+from modegate.core.policy.file.yaml_nodes import MAX_BYTES
 from modegate.core.policy.model import Policy
-from modegate.core.policy.problems import PolicyProblems, Problem
-from modegate.core.policy.yaml_nodes import MAX_BYTES
 from modegate.server.packs import shipped_packs
 
 READ_S = 5.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from modegate.core.policy.problems import Problem
+from modegate.core.policy.file.problems import Problem
 
 
 def printable(text: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from modegate.core.dialects.registered import DIALECTS, Dialects
 from modegate.core.errors import LogUnavailable
-from modegate.core.policy.problems import PolicyProblems
+from modegate.core.policy.file.problems import PolicyProblems
 from modegate.scripted.upstream import ScriptedUpstream
 from modegate.server.clock import Clock, SystemClock
 from modegate.server.control.token_file import ensure_token, weakness

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from modegate.core.policy.problems import PolicyProblems
+from modegate.core.policy.file.problems import PolicyProblems
 from modegate.scripted.file import ANSWER_KEYS, CALL_KEYS, WHEN_KEYS, parse
 from modegate.scripted.model import Answer, Fixed, Frames, ScriptedCall, Turn, When
 

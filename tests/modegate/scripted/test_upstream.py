@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from modegate.core.errors import UpstreamFailed
-from modegate.core.policy.problems import PolicyProblems
+from modegate.core.policy.file.problems import PolicyProblems
 from modegate.scripted.model import Answer, Fixed, Script, Turn
 from modegate.scripted.upstream import KEPT_REQUESTS, ScriptedAnswer, ScriptedUpstream
 from modegate.server.upstream.protocol import UpstreamRequest

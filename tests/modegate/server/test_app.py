@@ -12,8 +12,8 @@ import pytest
 from starlette.types import ASGIApp, Receive, Send
 
 from modegate.core.errors import LogUnavailable
+from modegate.core.policy.file.problems import Problem
 from modegate.core.policy.model import Policy
-from modegate.core.policy.problems import Problem
 from modegate.server.access import Access, Sites
 from modegate.server.app import create_app
 from modegate.server.clock import SystemClock

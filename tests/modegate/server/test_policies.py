@@ -16,8 +16,8 @@ import pytest
 
 from modegate.core.dialects.registered import DIALECTS
 from modegate.core.ids import ModeId
+from modegate.core.policy.file.problems import PolicyProblems
 from modegate.core.policy.model import Policy
-from modegate.core.policy.problems import PolicyProblems
 from modegate.server.policies import Policies, read_policy
 from modegate.server.policy_reader import Content, Reader
 from support.waiting import PATIENCE

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modegate.core.policy.problems import Problem
+from modegate.core.policy.file.problems import Problem
 from modegate.server.printable import printable, problem_line
 
 

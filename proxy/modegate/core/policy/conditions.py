@@ -1,6 +1,6 @@
 """The forms of a condition that compare an argument's value.
 
-A form is a frozen dataclass, and its reader is in `conditions_file`. Its answer has three values, so that
+A form is a frozen dataclass, and its reader is in `file.conditions`. Its answer has three values, so that
 what is not understood opens nothing: it is no "yes" for `allow`, no "no" for `deny` and `ask`, and stays
 what it is under `not`. The forms that read what a value says are in `understood`.
 """

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Literal
 
 from modegate.core.ids import DEFAULT_MODE, LOCAL, ModeId, Tenant, ToolName
-from modegate.core.policy.problems import Problem
+from modegate.core.policy.file.problems import Problem
 from modegate.core.policy.shell_table import NO_SHELL, ShellTable
 from modegate.core.policy.upstreams import Route, UpstreamSpec
 from modegate.core.policy.when import When

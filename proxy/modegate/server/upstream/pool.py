@@ -18,8 +18,8 @@ from typing import Literal
 from modegate.core.dialects.registered import Dialects
 from modegate.core.endpoints import Api
 from modegate.core.errors import DialectName, UpstreamFailed
+from modegate.core.policy.file.problems import PolicyProblems, Problem
 from modegate.core.policy.model import Policy
-from modegate.core.policy.problems import PolicyProblems, Problem
 from modegate.core.policy.routes import choose, wants_model
 from modegate.core.policy.upstreams import (
     Base,

@@ -14,7 +14,7 @@ SCRIPT = """
 import json, sys
 import modegate.cli
 from modegate.core.dialects.registered import DIALECTS
-from modegate.core.policy.file import parse
+from modegate.core.policy.file.policy import parse
 from modegate.core.policy.judge import ToolCall, judge
 from modegate.server.packs import shipped_packs
 

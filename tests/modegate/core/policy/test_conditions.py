@@ -10,9 +10,9 @@ import pytest
 from modegate.core.argument.javascript import InnerCall
 from modegate.core.argument.shell.programs import STANDARD
 from modegate.core.policy.conditions import Absent, Equals, Glob, Matches, Not, OneOf, Range
-from modegate.core.policy.document import read_document
+from modegate.core.policy.file.document import read_document
+from modegate.core.policy.file.modes import read_tools
 from modegate.core.policy.findings import Answer, Condition
-from modegate.core.policy.modes import read_tools
 from modegate.core.policy.understood import Calls, PatchUnder, ReadOnly, Under
 
 MET, UNMET, UNCLEAR = Answer

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from modegate.core.policy.conditions import Equals, Glob, OneOf
-from modegate.core.policy.document import read_document
+from modegate.core.policy.file.document import read_document
+from modegate.core.policy.file.modes import read_tools
 from modegate.core.policy.model import Effect, Rule
-from modegate.core.policy.modes import read_tools
 from modegate.core.policy.when import When
 
 

@@ -21,7 +21,7 @@ import pytest
 
 from modegate.core.dialects.registered import DIALECTS
 from modegate.core.errors import BadRequest, DialectName, UpstreamFailed, UpstreamTimeout
-from modegate.core.policy.problems import PolicyProblems
+from modegate.core.policy.file.problems import PolicyProblems
 from modegate.core.policy.upstreams import Timeouts, UpstreamSpec, Value
 from modegate.server.upstream.http import HttpUpstream
 from modegate.server.upstream.litellm import Library, LitellmUpstream

@@ -13,8 +13,8 @@ import pytest
 
 from modegate.core.dialects.registered import DIALECTS
 from modegate.core.errors import UpstreamFailed
+from modegate.core.policy.file.problems import PolicyProblems
 from modegate.core.policy.model import Policy
-from modegate.core.policy.problems import PolicyProblems
 from modegate.core.step.request.request_form import Manner
 from modegate.server.upstream.http import HttpUpstream
 from modegate.server.upstream.pool import MAX_LEARNED, Upstreams

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from modegate.core.policy.document import YamlValue
+from modegate.core.policy.file.document import YamlValue
 from modegate.core.policy.mistakes.dead_rules import Finding, dead_rules
 from modegate.core.policy.mistakes.doubtful_conditions import doubtful_conditions
 from modegate.core.policy.mistakes.doubtful_names import doubtful_name

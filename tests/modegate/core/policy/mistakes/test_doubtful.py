@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from modegate.core.policy.file.problems import PolicyProblems
 from modegate.core.policy.mistakes.doubtful_conditions import doubtful_conditions
 from modegate.core.policy.mistakes.doubtful_names import doubtful_name, near
 from modegate.core.policy.mistakes.known_tools import known_tools
-from modegate.core.policy.problems import PolicyProblems
 from modegate.server.packs import shipped_packs
 from support.policies import parse
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from modegate.core.policy.problems import PolicyProblems
-from modegate.core.policy.yaml_nodes import MAX_BYTES, compose, duplicates, line_of
+from modegate.core.policy.file.problems import PolicyProblems
+from modegate.core.policy.file.yaml_nodes import MAX_BYTES, compose, duplicates, line_of
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from modegate.core.ids import DEFAULT_MODE
-from modegate.core.policy.document import YamlValue, suggestion
+from modegate.core.policy.file.document import YamlValue, suggestion
+from modegate.core.policy.file.packs import Pack
 from modegate.core.policy.model import Rule
-from modegate.core.policy.packs import Pack
 from modegate.core.policy.shell_table import NO_SHELL
 
 MAX_EXTENDED = 8

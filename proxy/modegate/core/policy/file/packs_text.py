@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from modegate.core.policy.document import YamlValue, read_document
-from modegate.core.policy.modes import read_tools
-from modegate.core.policy.packs import Pack, Packs
-from modegate.core.policy.problems import PolicyProblems
-from modegate.core.policy.schema import NAME, Field, Section
+from modegate.core.policy.file.document import YamlValue, read_document
+from modegate.core.policy.file.modes import read_tools
+from modegate.core.policy.file.packs import Pack, Packs
+from modegate.core.policy.file.problems import PolicyProblems
+from modegate.core.policy.file.schema import NAME, Field, Section
 
 
 def read_packs(text: str | bytes) -> Packs:

@@ -6,8 +6,8 @@ import re
 from typing import Literal
 from urllib.parse import urlsplit
 
-from modegate.core.policy.document import YamlValue, suggestion
-from modegate.core.policy.schema import (
+from modegate.core.policy.file.document import YamlValue, suggestion
+from modegate.core.policy.file.schema import (
     NAME,
     NAMED,
     TEXT,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from modegate.core.policy.conditions_file import CONDITION_FORM
-from modegate.core.policy.file import POLICY
-from modegate.core.policy.shell_section import COMMAND_FORM
+from modegate.core.policy.file.conditions import CONDITION_FORM
+from modegate.core.policy.file.policy import POLICY
+from modegate.core.policy.file.shell_section import COMMAND_FORM
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 """What editors know best."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modegate.core.policy.problems import PolicyProblems
+from modegate.core.policy.file.problems import PolicyProblems
 from modegate.core.policy.upstreams import Pool, Route, Timeouts, UpstreamSpec, Value
 from support.policies import parse
 

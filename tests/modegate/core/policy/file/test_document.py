@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from modegate.core.policy.document import MAX_VISITS, YamlValue, read_document
-from modegate.core.policy.problems import PolicyProblems
+from modegate.core.policy.file.document import MAX_VISITS, YamlValue, read_document
+from modegate.core.policy.file.problems import PolicyProblems
 
 
 def value(text: str) -> YamlValue:

@@ -6,17 +6,17 @@ from collections.abc import Callable
 
 import pytest
 
-from modegate.core.policy import (
-    conditions_file,
-    control_file,
-    file,
+from modegate.core.policy.file import (
+    conditions,
+    control,
     modes,
+    policy,
     shell_section,
-    upstreams_file,
+    upstreams,
 )
-from modegate.core.policy.document import YamlValue, read_document
-from modegate.core.policy.modes import mode_name
-from modegate.core.policy.schema import (
+from modegate.core.policy.file.document import YamlValue, read_document
+from modegate.core.policy.file.modes import mode_name
+from modegate.core.policy.file.schema import (
     Field,
     Section,
     choice,
@@ -117,7 +117,7 @@ def test_words_numbers_and_modes_are_checked_against_what_there_is() -> None:
 
 
 def test_every_section_is_among_those_whose_keys_are_described() -> None:
-    modules = (conditions_file, control_file, file, modes, shell_section, upstreams_file)
+    modules = (conditions, control, modes, policy, shell_section, upstreams)
     written = [
         one for module in modules for one in vars(module).values() if isinstance(one, Section)
     ]

@@ -16,23 +16,13 @@ import msgspec
 
 from modegate.core.errors import DialectName
 from modegate.core.ids import ModeId, Tenant
-from modegate.core.policy import shell_section
-from modegate.core.policy.control_file import CONTROL, known_tenant
-from modegate.core.policy.document import YamlValue, read_document
-from modegate.core.policy.model import (
-    EXPIRES_MS,
-    WAITS,
-    Control,
-    Limits,
-    Mode,
-    Policy,
-    Sessions,
-    Waits,
-)
-from modegate.core.policy.modes import read_modes
-from modegate.core.policy.packs import Packs
-from modegate.core.policy.problems import PolicyProblems, in_order
-from modegate.core.policy.schema import (
+from modegate.core.policy.file import shell_section
+from modegate.core.policy.file.control import CONTROL, known_tenant
+from modegate.core.policy.file.document import YamlValue, read_document
+from modegate.core.policy.file.modes import read_modes
+from modegate.core.policy.file.packs import Packs
+from modegate.core.policy.file.problems import PolicyProblems, in_order
+from modegate.core.policy.file.schema import (
     NAMED,
     Field,
     Section,
@@ -46,8 +36,18 @@ from modegate.core.policy.schema import (
     source,
     takes,
 )
+from modegate.core.policy.file.upstreams import read_routes, read_upstreams
+from modegate.core.policy.model import (
+    EXPIRES_MS,
+    WAITS,
+    Control,
+    Limits,
+    Mode,
+    Policy,
+    Sessions,
+    Waits,
+)
 from modegate.core.policy.shell_table import NO_SHELL, ShellTable
-from modegate.core.policy.upstreams_file import read_routes, read_upstreams
 
 VERSION = 1
 MAX_HOPS = 32

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from modegate.core.ids import LOCAL
 from modegate.core.policy.conditions import Equals, Glob, OneOf
+from modegate.core.policy.file.problems import PolicyProblems
 from modegate.core.policy.model import (
     Effect,
     Exit,
@@ -21,7 +22,6 @@ from modegate.core.policy.model import (
     Sessions,
     Waits,
 )
-from modegate.core.policy.problems import PolicyProblems
 from modegate.core.policy.when import When
 from support.policies import KEYS, parse
 

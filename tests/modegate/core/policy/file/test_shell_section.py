@@ -9,8 +9,8 @@ import pytest
 from modegate.core.argument.shell.entry import Entry, ShellSection
 from modegate.core.argument.shell.programs import STANDARD, why_not
 from modegate.core.argument.shell.words import Word
-from modegate.core.policy.document import read_document
-from modegate.core.policy.shell_section import read
+from modegate.core.policy.file.document import read_document
+from modegate.core.policy.file.shell_section import read
 
 
 def section(text: str) -> ShellSection:

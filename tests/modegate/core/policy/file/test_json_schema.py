@@ -13,12 +13,12 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator  # type: ignore[import-untyped]
 
-from modegate.core.policy.file import POLICY
-from modegate.core.policy.json_schema import json_schema
-from modegate.core.policy.problems import PolicyProblems
+from modegate.core.policy.file.json_schema import json_schema
+from modegate.core.policy.file.policy import POLICY
+from modegate.core.policy.file.problems import PolicyProblems
 from support.policies import KEYS, parse
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[5]
 SCHEMA = json_schema()
 VALIDATOR = Draft7Validator(SCHEMA)
 PAGES = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modegate.core.policy.problems import PolicyProblems, Problem
+from modegate.core.policy.file.problems import PolicyProblems, Problem
 
 
 @pytest.mark.parametrize(

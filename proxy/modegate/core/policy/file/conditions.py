@@ -15,9 +15,8 @@ from modegate.core.policy.conditions import (
     OneOf,
     Range,
 )
-from modegate.core.policy.document import YamlValue, suggestion
-from modegate.core.policy.findings import Condition
-from modegate.core.policy.schema import (
+from modegate.core.policy.file.document import YamlValue, suggestion
+from modegate.core.policy.file.schema import (
     SCALAR,
     TEXT,
     Field,
@@ -28,6 +27,7 @@ from modegate.core.policy.schema import (
     listed,
     one_or_more,
 )
+from modegate.core.policy.findings import Condition
 from modegate.core.policy.understood import Calls, PatchUnder, ReadOnly, Under
 from modegate.core.policy.when import When
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from modegate.core.errors import UnknownTenant
 from modegate.core.ids import Tenant, parse_tenant
-from modegate.core.policy.document import YamlValue
-from modegate.core.policy.model import OWN_TOKEN, AcpControl, Level, Token
-from modegate.core.policy.schema import (
+from modegate.core.policy.file.document import YamlValue
+from modegate.core.policy.file.schema import (
     NAME,
     NAMED,
     TEXT,
@@ -18,6 +17,7 @@ from modegate.core.policy.schema import (
     takes,
     variable,
 )
+from modegate.core.policy.model import OWN_TOKEN, AcpControl, Level, Token
 
 
 @takes(NAMED)

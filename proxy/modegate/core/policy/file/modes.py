@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from modegate.core.ids import DEFAULT_MODE, ModeId
-from modegate.core.policy import shell_section
-from modegate.core.policy.conditions_file import WHEN_FORM, read_when
-from modegate.core.policy.document import YamlValue
-from modegate.core.policy.mistakes.noted import note_mistakes
-from modegate.core.policy.model import EXIT_TOOL, Effect, Exit, ExitOption, Mode, Rule
-from modegate.core.policy.reuse import Written, extended, mode_to_extend, used
-from modegate.core.policy.schema import (
+from modegate.core.policy.file import shell_section
+from modegate.core.policy.file.conditions import WHEN_FORM, read_when
+from modegate.core.policy.file.document import YamlValue
+from modegate.core.policy.file.reuse import Written, extended, mode_to_extend, used
+from modegate.core.policy.file.schema import (
     NAME,
     NAMED,
     TEXT,
@@ -29,6 +27,8 @@ from modegate.core.policy.schema import (
     one_or_more,
     takes,
 )
+from modegate.core.policy.mistakes.noted import note_mistakes
+from modegate.core.policy.model import EXIT_TOOL, Effect, Exit, ExitOption, Mode, Rule
 from modegate.core.policy.shell_table import ShellTable
 
 MAX_ALIAS = 256

@@ -16,9 +16,9 @@ from typing import Any
 
 import yaml
 
-from modegate.core.policy.packs import NO_PACKS, Packs
-from modegate.core.policy.problems import PolicyProblems, Problem
-from modegate.core.policy.yaml_nodes import MAX_NODES, compose, duplicates, joined, line_of
+from modegate.core.policy.file.packs import NO_PACKS, Packs
+from modegate.core.policy.file.problems import PolicyProblems, Problem
+from modegate.core.policy.file.yaml_nodes import MAX_NODES, compose, duplicates, joined, line_of
 
 MAX_VISITS = MAX_NODES
 """Values visited and rules taken over: a few lines can stand for millions, or for endless ones."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from modegate.core.ids import DEFAULT_MODE, LOCAL, ModeId, Tenant
+from modegate.core.policy.file.problems import PolicyProblems
 from modegate.core.policy.model import AcpControl, Control, Level, Token
-from modegate.core.policy.problems import PolicyProblems
 from support.policies import parse
 
 MODES = "modes: {plan: {section: s, tools: [read]}}\n"

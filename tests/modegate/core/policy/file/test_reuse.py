@@ -8,11 +8,11 @@ import pytest
 
 from modegate.core.dialects.registered import DIALECTS
 from modegate.core.ids import ModeId, ToolName
-from modegate.core.policy import file
+from modegate.core.policy.file import policy
+from modegate.core.policy.file.packs_text import read_packs
+from modegate.core.policy.file.problems import PolicyProblems
 from modegate.core.policy.judge import ToolCall, judge
 from modegate.core.policy.model import Effect, Mode
-from modegate.core.policy.packs_file import read_packs
-from modegate.core.policy.problems import PolicyProblems
 
 PACKS = read_packs("""
 read-only:
@@ -24,7 +24,7 @@ tests:
 
 
 def parse(text: str) -> Any:
-    return file.parse(text, DIALECTS.names, PACKS)
+    return policy.parse(text, DIALECTS.names, PACKS)
 
 
 def rules(tools: str) -> list[str]:
@@ -112,7 +112,7 @@ def test_what_packs_say_is_part_of_a_policys_meaning() -> None:
     assert by_pack.hash == written.hash
     other = read_packs("read-only: {two: {agent: Two 2.1, tools: [read]}}")
     text = "modes: {plan: {section: s, tools: [{use: [read-only/two]}]}}"
-    assert file.parse(text, DIALECTS.names, other).hash != by_pack.hash
+    assert policy.parse(text, DIALECTS.names, other).hash != by_pack.hash
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from modegate.core.ids import DEFAULT_MODE, ModeId
-from modegate.core.policy.document import YamlValue, suggestion
+from modegate.core.policy.file.document import YamlValue, suggestion
 from modegate.core.policy.model import Source
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)

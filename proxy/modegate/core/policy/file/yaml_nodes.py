@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import yaml
 
-from modegate.core.policy.problems import PolicyProblems, Problem
+from modegate.core.policy.file.problems import PolicyProblems, Problem
 
 MAX_BYTES = 2**20
 """A generous policy has some ten kilobytes; more than this is some other file."""

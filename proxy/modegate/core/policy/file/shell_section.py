@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 
 from modegate.core.argument.shell.entry import ANY, Entry, ShellSection
-from modegate.core.policy.document import YamlValue, suggestion
-from modegate.core.policy.schema import (
+from modegate.core.policy.file.document import YamlValue, suggestion
+from modegate.core.policy.file.schema import (
     TEXT,
     Field,
     Form,
