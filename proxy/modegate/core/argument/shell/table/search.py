@@ -118,7 +118,6 @@ GREP = entry(
     """,
     "--color --colour --context",
     numbers=True,
-    globs=True,
     refused={
         "--filter --pager --view -Q --query": "runs a program in ugrep",
         "--save-config --config": "writes or reads options in ugrep",
