@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _WORDS = words("word number string raw_string concatenation simple_expansion")
 """Nodes that are a word or a piece of one; nothing but these and `_IN_WORDS` is below them."""
 
-_IN_WORDS = words('string_content variable_name $ "')
+_IN_WORDS = words('string_content variable_name special_variable_name $ "')
 
 _LEAVES = words("&& || ; | |& ( ) { } ! > < &> >& file_descriptor comment variable_assignment")
 """Nodes that are a sign, or that no more is asked of: the strict pass has read them."""

@@ -28,7 +28,7 @@ class Word:
     quoted: bool = False
     """A part of it was quoted or escaped."""
     expands: bool = False
-    """`$HOME`, `$PWD` or `~` is its head."""
+    """`$HOME`, `$PWD` or `~` is its head, or `$?`, which is a number, is in it."""
 
 
 ENDS = " \n;|&<>()"
@@ -40,11 +40,13 @@ _PIECE = re.compile(
       | '(?P<single>[^']*+)'(?!')
       | "(?P<double>(?:[^"\\]|\\.)*+)"
       | \\(?P<escaped>[ !-/:-@\[-`{-~])
+      | (?P<status>\$\?(?=[ \n;|)]|\Z))
       | (?P<bang>!(?==?(?:[ \n]|\Z)))""",
     re.VERBOSE | re.DOTALL,
 )
 _HEAD = re.compile(r'(?:~|\$(?:HOME|PWD)|"\$(?:HOME|PWD)")(?=[/ \n;|)]|\Z)')
 _HEAD_IN_DOUBLE = re.compile(r"\$(?:HOME|PWD)(?=/)")
+_STATUS_IN_DOUBLE = re.compile(r"\$\?(?=[ ,;.)]|\Z)")
 _ESCAPE_IN_DOUBLE = re.compile(r'\\([$`"\\])')
 _ESCAPED = re.compile(r"\\.")
 _OTHER_BANG = re.compile(r"!(?![ =])|\\!")
@@ -150,6 +152,9 @@ def _add(piece: re.Match[str], parts: _Parts) -> None:
             _add_double(_checked(text), parts)
         case "escaped", text:
             parts.add_quoted(text)
+        case "status", text:
+            parts.expands = True
+            parts.text += text
         case _, text:
             parts.text += text
 
@@ -179,7 +184,8 @@ def _add_double(text: str, parts: _Parts) -> None:
     head = None if parts.text or parts.quoted else _HEAD_IN_DOUBLE.match(text)
     parts.expands = parts.expands or head is not None
     rest = text[head.end() :] if head else text
-    unescaped = _ESCAPED.sub("", rest)
+    unescaped, statuses = _STATUS_IN_DOUBLE.subn("", _ESCAPED.sub("", rest))
+    parts.expands = parts.expands or statuses > 0
     for sign in "`$":
         if sign in unescaped:
             raise NotUnderstood(_why_unread(unescaped, unescaped.index(sign)))

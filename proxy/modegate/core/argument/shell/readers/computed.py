@@ -20,7 +20,8 @@ _CONVERSION = re.compile(
 
 def why_not_test(found: Read) -> str:
     """Return why the words behind `test` or `[` may do more than look, or ""."""
-    texts = [word.text for word in found.words]
+    # `$?` is a number, whatever it is.
+    texts = ["0" if word.text == "$?" and word.expands else word.text for word in found.words]
     if any(word.glob for word in found.words):
         return "a glob behind `test` can become several words; quote it"
     if named := _NAMES.intersection(texts):
