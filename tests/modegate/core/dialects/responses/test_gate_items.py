@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from modegate.core.log.events import CallJudged
-from support.playbook import POLICY, Got, mode, policy
+from modegate.core.policy.understood import Calls
+from modegate.core.policy.when import When
+from support.playbook import POLICY, Got, mode, policy, rule
 from support.responses import (
     answer,
     call,
@@ -143,3 +145,15 @@ def test_each_type_of_call_is_answered_in_its_own_way(item: Any, wanted: Any) ->
     assert sent == item
     assert {key: result[key] for key in wanted} == wanted
     assert said(got.body) == ["b"]
+
+
+# Programs ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("declared", ["read", "mcp__fs__read", "Read"])
+def test_a_program_calls_no_tool_under_a_name_that_is_like_it(declared: str) -> None:
+    rules = policy(mode("plan", rule("exec", When({"input": Calls()})), "read"))
+    program = custom("exec", "await tools.read({})")
+    body = request("exec", declared, stream=True)
+    got = step(answer(program), answer(message("Fine.", "msg_2"), n=2), rules=rules, body=body)
+    assert (got.body == answer(program)) == (declared == "read")

@@ -85,7 +85,8 @@ class ItemCall(Gathered):
             names = [one for one in sorted(declared) if one.startswith("web_search")] or names
         names = list(self.listed) or names
         given = [None] if self.restarts else self._parsed()
-        return [ToolCall(ToolName(name), one) for name in dict.fromkeys(names) for one in given]
+        calls = ((name, one) for name in dict.fromkeys(names) for one in given)
+        return [ToolCall(ToolName(name), one, declared) for name, one in calls]
 
 
 def type_of(item: dict[str, Any]) -> str:
