@@ -15,7 +15,7 @@ from modegate.core.argument.parsing import tree_of
 from modegate.core.argument.understanding import NotUnderstood, quoted
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Language, Node
 
 MAX_PROGRAM = 1 << 16
 """Bytes in UTF-8."""
@@ -64,7 +64,7 @@ def parsed(source: str) -> list[Node]:
     if len(data) > MAX_PROGRAM:
         raise NotUnderstood(f"the program has more than {MAX_PROGRAM} bytes")
     tokens = _tokens(data)
-    root = tree_of(_parser(), data)
+    root = tree_of(_language(), data)
     if root is None or _leaves(root) != tokens:
         raise NotUnderstood("the program is no JavaScript that can be read")
     statements = parts(root)
@@ -101,11 +101,11 @@ def _unread(text: str, row: int) -> NotUnderstood:
 
 
 @cache
-def _parser() -> Parser:
+def _language() -> Language:
     import tree_sitter_javascript
-    from tree_sitter import Language, Parser
+    from tree_sitter import Language
 
-    return Parser(Language(tree_sitter_javascript.language()))
+    return Language(tree_sitter_javascript.language())
 
 
 def _tokens(data: bytes) -> list[tuple[int, int]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Language, Node
 
 MAX_STEPS = 1000
 """Reports of the parser, one for 100 of its steps; 64 KB of escapes take 454, and each up to 0.05 ms."""
@@ -29,12 +29,16 @@ class _Progress:
         return has_error or self._left < 0
 
 
-def tree_of(parser: Parser, data: bytes) -> Node | None:
+def tree_of(language: Language, data: bytes) -> Node | None:
     """Return the root of a text's tree; None if it has an error, or takes the parser too long."""
+    from tree_sitter import Parser
+
+    # One for each text: it asks Python for more of the text, so that another thread can come in between, and
+    # one that two threads use at once takes the process down. It is made in a microsecond.
+    parser = Parser(language)
     try:
         tried = parser.parse(lambda at, _: data[at : at + CHUNK], progress_callback=_Progress())
     except ValueError:
-        parser.reset()  # it would go on with this text
         return None
     # Once more, as a node tells its text much faster where the parser has all of it.
     return None if tried.root_node.has_error else parser.parse(data).root_node

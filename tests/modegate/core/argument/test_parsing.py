@@ -1,22 +1,25 @@
-"""A text with an error has no tree, and its parser can go on with the next one."""
+"""A text with an error has no tree, and the next one is read as if there had been none."""
 
 from __future__ import annotations
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import tree_sitter_bash
 import tree_sitter_javascript
-from tree_sitter import Language, Parser
+from tree_sitter import Language
 
 from modegate.core.argument import parsing
 from modegate.core.argument.parsing import tree_of
 
 BASH, JAVASCRIPT = (
-    Parser(Language(module.language())) for module in (tree_sitter_bash, tree_sitter_javascript)
+    Language(module.language()) for module in (tree_sitter_bash, tree_sitter_javascript)
 )
 
 
 @pytest.mark.parametrize(
-    ("parser", "text"),
+    ("language", "text"),
     [
         (BASH, "ls -l"),
         (BASH, "ls 'ü'\n" * 2000),
@@ -25,14 +28,14 @@ BASH, JAVASCRIPT = (
         (JAVASCRIPT, 'text("' + "ü" * 30000 + '")'),
     ],
 )
-def test_a_text_has_a_tree(parser: Parser, text: str) -> None:
-    root = tree_of(parser, text.encode())
+def test_a_text_has_a_tree(language: Language, text: str) -> None:
+    root = tree_of(language, text.encode())
     assert root is not None
     assert root.text == text.encode()
 
 
 @pytest.mark.parametrize(
-    ("parser", "text"),
+    ("language", "text"),
     [
         (BASH, "ls 'a"),
         (BASH, "[ " + "]1]" * 20_000),  # 18 s without a bound
@@ -43,9 +46,9 @@ def test_a_text_has_a_tree(parser: Parser, text: str) -> None:
         (JAVASCRIPT, "<a " * 20_000),
     ],
 )
-def test_a_text_with_an_error_has_none(parser: Parser, text: str) -> None:
-    assert tree_of(parser, text.encode()) is None
-    following = tree_of(parser, b"ls")
+def test_a_text_with_an_error_has_none(language: Language, text: str) -> None:
+    assert tree_of(language, text.encode()) is None
+    following = tree_of(language, b"ls")
     assert following is not None
     assert following.text == b"ls"
 
@@ -56,3 +59,15 @@ def test_a_text_that_takes_too_long_has_none(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(parsing, "MAX_STEPS", 20)
     assert tree_of(JAVASCRIPT, text) is None
     assert tree_of(JAVASCRIPT, b"text(1);") is not None
+
+
+def test_threads_read_texts_at_the_same_time() -> None:
+    texts = [("cat" + f" {name}" * 2000).encode() for name in "abcd"]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(len(texts)) as threads:
+            roots = list(threads.map(lambda text: tree_of(BASH, text), texts * 20))
+    finally:
+        sys.setswitchinterval(interval)
+    assert [root and root.text for root in roots] == texts * 20

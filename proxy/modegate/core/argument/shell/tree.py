@@ -15,7 +15,7 @@ from modegate.core.argument.understanding import NotUnderstood
 from modegate.core.wire.arguments import words
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Language, Node
 
 _WORDS = words("word number string raw_string concatenation simple_expansion")
 """Nodes that are a word or a piece of one; nothing but these and `_IN_WORDS` is below them."""
@@ -43,7 +43,7 @@ def check_tree(source: str, tokens: Sequence[Token], names: Sequence[int]) -> No
     for name in names:
         if source[name] == "[":  # a program as any other to shells; the grammar of tests is slow
             shown[name] = ord("t")
-    root = tree_of(_parser(), bytes(shown))
+    root = tree_of(_language(), bytes(shown))
     if root is None:
         raise NotUnderstood("the command has a mistake in its grammar, or is not read")
     seen_names: list[int] = []
@@ -107,9 +107,8 @@ def _check_word(node: Node) -> None:
 
 
 @cache
-def _parser() -> Parser:
-    """Return the one parser. It holds the interpreter while it parses, so threads can share it."""
+def _language() -> Language:
     import tree_sitter_bash
-    from tree_sitter import Language, Parser
+    from tree_sitter import Language
 
-    return Parser(Language(tree_sitter_bash.language()))
+    return Language(tree_sitter_bash.language())
