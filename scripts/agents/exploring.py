@@ -114,7 +114,7 @@ def disguised(agent: Agent, work: Path, *, plan: bool) -> Story | None:
     shell = _disguised_writes(file, work / SEED)
     refused = [(agent.shell(command), said) for command, said in shell.items()]
     refused += [(call, WAS_REFUSED) for call in agent.disguises(file)]
-    look, answers = agent.shell(f"cat {NOTES}"), Answers()
+    shell_name, answers = agent.shell("")["name"], Answers()
     when: dict[str, Any] = {}
     results = 0
     for number, (call, said) in enumerate(refused, 1):
@@ -122,6 +122,8 @@ def disguised(agent: Agent, work: Path, *, plan: bool) -> Story | None:
         results, when = results + 1, {"last_result": said}
         # A model that is refused again and again is heard no more, so it looks at something in between.
         if number % 2 == 0:
+            # Never the same twice: OpenHands takes that for being stuck, and ends.
+            look = agent.shell(f"head -n {10 + number} {NOTES}")
             answers.append({"when": {"results": results, **when}, "text": "Hm.", "calls": [look]})
             results, when = results + 1, {"last_result": LOOKS["read"][1]}
     answers += [
@@ -132,7 +134,7 @@ def disguised(agent: Agent, work: Path, *, plan: bool) -> Story | None:
         "disguised",
         script(agent, answers),
         said=REFUSED,
-        judged=(*_verdicts(refused), (look["name"], "release")),
+        judged=(*_verdicts(refused), (shell_name, "release")),
         hides=(BY_REFUSED,),
         requests=results,
     )
