@@ -150,7 +150,8 @@ def _covers(rule: Rule, match: Match) -> tuple[_Covers, str]:
 def _first(mode: Mode, call: ToolCall) -> tuple[Judgement, int | None]:
     """Return what the first matching rule says, and its index if it releases or asks."""
     scope = _Scope(mode, call)
-    nearest, told = -1, ""
+    nearest: tuple[int, int] | None = None
+    told = ""
     for index, rule in enumerate(mode.rules):
         if not glob_matches(rule.pattern, call.name):
             continue
@@ -164,8 +165,9 @@ def _first(mode: Mode, call: ToolCall) -> tuple[Judgement, int | None]:
         if covers is _Covers.UNCLEAR:
             reason = f"{label} {_DEPENDS}: {why}"
             return Judgement(Verdict.ANSWER, label, reason), None
-        if rule.effect is not Effect.DENY and match.met >= nearest:
-            nearest, told = match.met, f"{label} does not cover it: {why}"
+        near = (-match.lacking, match.met)
+        if rule.effect is not Effect.DENY and (nearest is None or near >= nearest):
+            nearest, told = near, f"{label} does not cover it: {why}"
     reason = told or f"no rule of mode {mode.id!r} covers {call.name!r}"
     return Judgement(Verdict.ANSWER, "no rule", reason), None
 

@@ -33,6 +33,8 @@ from modegate.core.wire.arguments import spelling
 MAX_TEXT = 1 << 20
 """Characters of all values of a path into a list: each may be a command or a patch, which takes its time."""
 
+_LACKING = unmet("is not there")
+
 
 @dataclass(frozen=True, slots=True)
 class Match:
@@ -44,6 +46,8 @@ class Match:
     """How many of them are met."""
     others: str = ""
     """Why an argument must not be there that has no condition; looked for if the conditions are met."""
+    lacking: int = 0
+    """How many arguments are not there and must be: the rule is likely about another agent's tool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,8 @@ class When:
         wrong = [(path, one) for path, one in found.items() if one.answer is not Answer.MET]
         strays = () if self.others_any or wrong else _strays(known, arguments)
         met = len(found) - len(wrong)
-        return Match(_worst(wrong), met, next(iter(strays), ""))
+        lacking = sum(one is _LACKING for _, one in wrong)
+        return Match(_worst(wrong), met, next(iter(strays), ""), lacking)
 
     def _judged(self, path: str, arguments: Mapping[str, Any], scope: Scope) -> Finding:
         values = values_at(parse_path(path), arguments)
@@ -79,7 +84,7 @@ class When:
             return unclear("is too long")
         condition = self.conditions[path]
         may_lack = path in self.optional or isinstance(condition, Absent)
-        lacking = MET if may_lack else unmet("is not there")
+        lacking = MET if may_lack else _LACKING
         return all_of(
             lacking if value is Mark.MISSING else condition.judge(value, scope) for value in values
         )

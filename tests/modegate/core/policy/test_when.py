@@ -205,6 +205,16 @@ def test_when_a_rule_covers_a_call(case: str, effect: Effect) -> None:
             'tools[1] allow "t" does not cover it: argument `a`: must be 2',
         ),
         (
+            [at("input", DOCS), at("patchText", DOCS)],
+            {"input": "src/x"},
+            'tools[0] allow "t" does not cover it: argument `input`: `src/x` is not in `docs/`',
+        ),
+        (
+            [when(cmd=ONE), When({"command": ONE, "tty": ONE}, optional=("tty",))],
+            {"cmd": 2},
+            'tools[0] allow "t" does not cover it: argument `cmd`: must be 1',
+        ),
+        (
             [at("a[].b", DOCS)],
             {"a": [{"b": "docs/x"}, {"b": "src/x"}]},
             'tools[0] allow "t" does not cover it: argument `a[].b`: `src/x` is not in `docs/`',

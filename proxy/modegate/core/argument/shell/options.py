@@ -95,10 +95,6 @@ class _Reading:
         self.operands += words
 
     def _option(self, word: Word) -> None:
-        if self.operands and self.entry.operands is not None:
-            raise NotUnderstood(
-                f"`{shown(word.text)}` is an operand to some versions of `{self.label}`; write options first"
-            )
         if self.entry.numbers and _NUMBER.fullmatch(word.text) and not word.glob:
             self.options.append((word.text, ""))
         elif self.entry.style == "one-dash":
@@ -107,6 +103,10 @@ class _Reading:
             self._long(word)
         else:
             self._cluster(word)
+        if self.operands and self.entry.operands is not None:
+            raise NotUnderstood(
+                f"`{shown(word.text)}` is an operand to some versions of `{self.label}`; write options first"
+            )
 
     def _long(self, word: Word) -> None:
         name, equals, value = word.text.partition("=")

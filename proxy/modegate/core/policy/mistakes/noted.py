@@ -51,4 +51,4 @@ def _of_another(values: Mapping[str, YamlValue], rule: Rule, finding: Finding) -
     """Note a rule taken over that would refuse and does not; of others not all need to be reached."""
     extends = values.get("extends")
     if finding.grave and rule.effect is not Effect.ALLOW and extends is not None:
-        extends.warning(f"of what it takes over, {finding.message}")
+        extends.warning(f"of what it takes over, {finding.message}, in this mode's own tools")

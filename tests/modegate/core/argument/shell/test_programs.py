@@ -37,6 +37,7 @@ def why(command: str, programs: Programs = STANDARD) -> str:
         ("sort --new x", "`sort --new` is not among the options known to be safe"),
         ("sort -ny x", "`sort -y` in `-ny` is not among the options known to be safe"),
         ("uniq a b", "`uniq` only reads with one operand at most"),
+        ("uniq a --out", "`uniq --out` is not among the options known to be safe"),
         ("uniq a -c", "`-c` is an operand to some versions of `uniq`; write options first"),
         ("find . -delete", "`find -delete` deletes"),
         ("git push", "`git push` is not among the commands known to only read"),

@@ -267,7 +267,7 @@ def test_what_cannot_be_extended_is_a_problem(modes: str, message: str) -> None:
             [
                 'line 1, modes.b.extends: of what it takes over, deny "write" holds for no call: '
                 'tools[0] allow "*" in front of it allows every call that it matches; '
-                "put it in front of that"
+                "put it in front of that, in this mode's own tools"
             ],
         ),
         ("{a: {section: s, tools: [{deny: look}, {use: read-only}]}}", []),
