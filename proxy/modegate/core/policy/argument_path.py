@@ -12,7 +12,7 @@ from enum import Enum, auto
 from functools import lru_cache
 from typing import Any
 
-from modegate.core.policy.findings import Finding, unclear, unmet
+from modegate.core.policy.findings import Finding, unclear
 
 MAX_STEPS = 8
 """Names and `[]` in one path; the deepest of an agent's tool that is known has three."""
@@ -27,6 +27,10 @@ class Mark(Enum):
     """A step of a path: each entry of a list."""
     MISSING = auto()
     """The argument is not there."""
+    IN_NULL = auto()
+    """What it would stand in is null."""
+    IN_EMPTY = auto()
+    """What it would stand in is a list without entries."""
 
 
 Step = str | Mark
@@ -71,35 +75,27 @@ def written(path: Sequence[Step]) -> str:
 
 
 def values_at(path: Path, arguments: Mapping[str, Any]) -> list[Any] | Finding:
-    """Return all values that a path stands for, `MISSING` among them; or why it cannot stand for any."""
+    """Return all values that a path stands for, marks among them; or why it cannot stand for any.
+
+    Each value has its own mark: one entry that is null says nothing of those beside it.
+    """
     reached: list[Any] = [arguments]
     for step in path:
         found: list[Any] = []
         for value in reached:
-            if isinstance(step, Mark):
-                if wrong := _no_entries(value):
-                    return wrong
-                found += value if isinstance(value, list | tuple) else [value]
+            if isinstance(value, Mark):
+                found.append(value)
+            elif value is None:
+                found.append(Mark.IN_NULL)
+            elif isinstance(step, Mark):
+                if not isinstance(value, list | tuple):
+                    return unclear("stands in what must be a list")
+                found += value or [Mark.IN_EMPTY]
             elif isinstance(value, Mapping):
                 found.append(value.get(step, Mark.MISSING))
-            elif value is Mark.MISSING:
-                found.append(value)
             else:
-                return _other_type(value, "an object")
+                return unclear("stands in what must be an object")
         if len(found) > MAX_VALUES:
             return unclear(f"has more than {MAX_VALUES} entries")
         reached = found
     return reached
-
-
-def _no_entries(value: Any) -> Finding | None:
-    if value is Mark.MISSING or (isinstance(value, list | tuple) and value):
-        return None
-    if isinstance(value, list | tuple):
-        return unmet("stands in a list without entries")
-    return _other_type(value, "a list")
-
-
-def _other_type(value: Any, wanted: str) -> Finding:
-    why = f"stands in what must be {wanted}"
-    return unmet(why) if value is None else unclear(why)

@@ -84,10 +84,7 @@ class When:
             return unclear("is too long")
         condition = self.conditions[path]
         may_lack = path in self.optional or isinstance(condition, Absent)
-        lacking = MET if may_lack else _LACKING
-        return all_of(
-            lacking if value is Mark.MISSING else condition.judge(value, scope) for value in values
-        )
+        return all_of(_judged(value, condition, scope, may_lack=may_lack) for value in values)
 
     def meaning(self) -> dict[str, Any]:
         """Return what the policy's hash is made of; a key that is newer counts only where it is written."""
@@ -102,6 +99,20 @@ class When:
         if self.optional:
             content["optional"] = sorted(self.optional)
         return content
+
+
+def _judged(value: Any, condition: Condition, scope: Scope, *, may_lack: bool) -> Finding:
+    """Judge one value; where it may be left out, null could mean that it is."""
+    if value is Mark.MISSING:
+        return MET if may_lack else _LACKING
+    if value is Mark.IN_EMPTY:
+        return unmet("stands in a list without entries")
+    found = (
+        unmet("stands in what is null") if value is Mark.IN_NULL else condition.judge(value, scope)
+    )
+    if may_lack and (value is None or value is Mark.IN_NULL) and found.answer is Answer.UNMET:
+        return unclear(f"{found.why}, and null may mean that it is left out")
+    return found
 
 
 def _meaning(condition: Condition) -> Mapping[str, Any]:
