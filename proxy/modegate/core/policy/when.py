@@ -32,6 +32,8 @@ from modegate.core.wire.arguments import spelling
 
 MAX_TEXT = 1 << 20
 """Characters of all values of a path into a list: each may be a command or a patch, which takes its time."""
+WORD = 16
+"""Characters that a word counts more than it has, where a value is a list: a command of a thousand words."""
 
 _LACKING = unmet("is not there")
 
@@ -80,7 +82,7 @@ class When:
         values = values_at(parse_path(path), arguments)
         if isinstance(values, Finding):
             return values
-        if len(values) > 1 and sum(len(one) for one in values if isinstance(one, str)) > MAX_TEXT:
+        if len(values) > 1 and sum(map(_size, values)) > MAX_TEXT:
             return unclear("is too long")
         condition = self.conditions[path]
         may_lack = path in self.optional or isinstance(condition, Absent)
@@ -99,6 +101,12 @@ class When:
         if self.optional:
             content["optional"] = sorted(self.optional)
         return content
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, list | tuple):
+        return sum(WORD + (len(one) if isinstance(one, str) else 0) for one in value)
+    return len(value) if isinstance(value, str) else 0
 
 
 def _judged(value: Any, condition: Condition, scope: Scope, *, may_lack: bool) -> Finding:

@@ -11,6 +11,7 @@ from modegate.core.argument.shell.programs import STANDARD
 from modegate.core.policy.argument_path import MAX_VALUES
 from modegate.core.policy.conditions import Equals, Glob
 from modegate.core.policy.findings import Answer
+from modegate.core.policy.understood import ReadOnly
 from modegate.core.policy.when import MAX_TEXT, When
 
 
@@ -29,6 +30,7 @@ def entries(count: int, **last: Any) -> dict[str, Any]:
 
 
 EDITS = When({"e[].f": Glob(("a*",))}, others_any=True)
+COMMANDS = When({"c[]": ReadOnly()}, others_any=True)
 LISTED = When({"e[].f": Glob(("a*",))}, others=("e[].g",))
 TWO = When({"e[].f": Glob(("a*",)), "n": Equals(1)}, others_any=True)
 
@@ -43,6 +45,9 @@ TWO = When({"e[].f": Glob(("a*",)), "n": Equals(1)}, others_any=True)
         (EDITS, entries(2, f="a" * (MAX_TEXT - 1)), Answer.MET),
         (EDITS, entries(2, f="a" * MAX_TEXT), Answer.UNCLEAR),
         (EDITS, entries(1, f="a" * (MAX_TEXT + 1)), Answer.MET),
+        (COMMANDS, {"c": [["ls"] * 100] * 100}, Answer.MET),
+        (COMMANDS, {"c": [["ls"] * MAX_VALUES] * MAX_VALUES}, Answer.UNCLEAR),  # over a second else
+        (COMMANDS, {"c": [["ls", "a" * 1100]] * MAX_VALUES}, Answer.UNCLEAR),
         (TWO, {**entries(MAX_VALUES + 1), "n": 1}, Answer.UNCLEAR),
         (TWO, {**entries(MAX_VALUES + 1), "n": 2}, Answer.UNMET),
         (TWO, {**entries(MAX_VALUES + 1), "n": 2, "N": 1}, Answer.UNCLEAR),
