@@ -38,11 +38,14 @@ def table() -> Iterator[Golden]:
 
 
 def as_list(command: object) -> list[str] | None:
-    """Return the words of one simple command, or nothing where a shell would do more than split it."""
+    """Return the words of one simple command, or nothing where a shell would do more than split it.
+
+    Nothing either where one holds what a list may not: a tool could make a text of it.
+    """
     if not isinstance(command, str) or not _SIMPLE.fullmatch(command):
         return None
     words = [
         re.sub(r"""'([^']*)'|"([^"]*)\"""", lambda part: part[1] or part[2] or "", word)
         for word in re.findall(rf"{_PART}", command)
     ]
-    return None if words[0] in _NOT_AS_LIST else words
+    return None if words[0] in _NOT_AS_LIST or set(";&|<>()`") & set("".join(words)) else words

@@ -13,6 +13,11 @@ from modegate.core.argument.shell.wrappers import unwrapped
 from modegate.core.argument.understanding import NotUnderstood, quoted
 
 _SHELL = re.compile(r"(?:/usr/bin/|/bin/)?(?:bash|sh|zsh|dash)\Z")
+_SIGN = re.compile(r"[;&|<>()`]")
+"""What ends a command, writes or runs another one, where a list was made a text."""
+_TEXT_ONLY = (
+    'a list of words is read without ; & | < > ( ) and backquotes; write it as ["bash", "-lc", "…"]'
+)
 _ASSIGNABLE = {
     "LC_ALL": re.compile(r"[A-Za-z][A-Za-z0-9_.@-]{0,31}\Z"),
     "LANG": re.compile(r"[A-Za-z][A-Za-z0-9_.@-]{0,31}\Z"),
@@ -66,7 +71,9 @@ def _why_not_words(words: Sequence[object], programs: Programs) -> str:
         return f"more than {MOST_TOKENS} words are not read"
     if sum(map(len, texts)) + len(texts) > MOST_CHARACTERS:
         return f"a command of more than {MOST_CHARACTERS} characters is not read"
-    return _why_not_one([*map(literal, texts)], programs)
+    why = _why_not_one([*map(literal, texts)], programs)
+    # JavaScript makes "echo,;rm a" of ["echo", ";rm a"] where a text is wanted, and a shell then runs `rm`.
+    return why or (_TEXT_ONLY if any(map(_SIGN.search, texts)) else "")
 
 
 def _check_assignment(word: Word) -> None:
