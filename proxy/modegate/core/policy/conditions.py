@@ -138,7 +138,7 @@ class Not:
         found = self.condition.judge(value, scope)
         if found.answer is Answer.MET:
             return unmet("has a value that is excepted")
-        return MET if found.answer is Answer.UNMET else found
+        return Finding(Answer.MET, found.why) if found.answer is Answer.UNMET else found
 
     def written(self) -> Mapping[str, Any]:
         return {"not": self.condition.written()}

@@ -23,7 +23,10 @@ class Answer(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An answer, and why it is not `MET`: a phrase that can follow the argument's name and a colon."""
+    """An answer, and why: a phrase that can follow the argument's name and a colon.
+
+    One that is `MET` says why only under `not`: what the argument would have to be.
+    """
 
     answer: Answer
     why: str = ""
@@ -48,7 +51,7 @@ def all_of(findings: Iterable[Finding]) -> Finding:
     found = list(findings)
     wrong = [one for one in found if one.answer is not Answer.MET]
     if not wrong:
-        return MET
+        return next((one for one in found if one.why), MET)
     vague = next((one for one in wrong if one.answer is Answer.UNCLEAR), None)
     return vague or (unclear(wrong[0].why) if len(wrong) < len(found) else wrong[0])
 

@@ -130,7 +130,7 @@ class _Covers(Enum):
 
 
 def _covers(rule: Rule, match: Match) -> tuple[_Covers, str]:
-    """Return whether a rule with a `when` covers a call, and why not.
+    """Return whether a rule with a `when` covers a call, and why or why not.
 
     | the conditions are | `allow` | `ask` | `deny` |
     |---|---|---|---|
@@ -139,9 +139,11 @@ def _covers(rule: Rule, match: Match) -> tuple[_Covers, str]:
     | not met | does not | does not | does not |
     | not clear: not readable, of another type, not understood | does not | unclear | unclear |
     """
-    answer, why = match.conditions.answer, match.conditions.why or match.others
-    if answer is Answer.MET and (not match.others or rule.effect is Effect.DENY):
-        return _Covers.YES, ""
+    answer, why = match.conditions.answer, match.conditions.why
+    if answer is Answer.MET:
+        if not match.others or rule.effect is Effect.DENY:
+            return _Covers.YES, why
+        why = match.others
     if answer is Answer.UNMET or _releases(rule):
         return _Covers.NO, why
     return _Covers.UNCLEAR, why
@@ -160,7 +162,7 @@ def _first(mode: Mode, call: ToolCall) -> tuple[Judgement, int | None]:
         label = rule_label(rule, index)
         if covers is _Covers.YES:
             if rule.effect is Effect.DENY:
-                return _apply(rule, label, told), None
+                return _apply(rule, label, why, told), None
             return _apply(rule, label), index
         if covers is _Covers.UNCLEAR:
             reason = f"{label} {_DEPENDS}: {why}"
@@ -228,10 +230,12 @@ def _releases(rule: Rule) -> bool:
     return _VERDICTS[rule.effect][0] is Verdict.RELEASE
 
 
-def _apply(rule: Rule, label: str, nearest: str = "") -> Judgement:
-    """Return what a rule says; `nearest` tells of one in front of it that would have released the call."""
-    verdict, why = _VERDICTS[rule.effect]
-    reason = f"{why} {label}"
+def _apply(rule: Rule, label: str, why: str = "", nearest: str = "") -> Judgement:
+    """Return what a rule says, why its conditions are met, and what was wrong with the nearest before it."""
+    verdict, says = _VERDICTS[rule.effect]
+    reason = f"{says} {label}"
+    if why:
+        reason = f"{reason}: {why}"
     return Judgement(verdict, label, f"{reason}; {nearest}" if nearest else reason)
 
 

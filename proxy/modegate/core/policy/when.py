@@ -76,7 +76,8 @@ class When:
         strays = () if self.others_any or wrong else _strays(known, arguments)
         met = len(found) - len(wrong)
         lacking = sum(one is _LACKING for _, one in wrong)
-        return Match(_worst(wrong), met, next(iter(strays), ""), lacking)
+        conditions = _worst(wrong) if wrong else _all_met(found)
+        return Match(conditions, met, next(iter(strays), ""), lacking)
 
     def _judged(self, path: str, arguments: Mapping[str, Any], scope: Scope) -> Finding:
         values = values_at(parse_path(path), arguments)
@@ -131,10 +132,19 @@ def _meaning(condition: Condition) -> Mapping[str, Any]:
 
 
 def _worst(wrong: Iterable[tuple[str, Finding]]) -> Finding:
-    """Return what is found of all conditions: one that is surely not met settles it."""
+    """Return what is found of all conditions where some are not met: one that surely is not settles it."""
     named = [Finding(one.answer, f"argument {quoted(path)}: {one.why}") for path, one in wrong]
     surely = next((one for one in named if one.answer is Answer.UNMET), None)
-    return surely or next(iter(named), MET)
+    return surely or named[0]
+
+
+def _all_met(found: Mapping[str, Finding]) -> Finding:
+    """Say which conditions are met, for what is told of a `deny`."""
+    for path, one in found.items():
+        if one.why:
+            return Finding(Answer.MET, f"argument {quoted(path)}: {one.why}")
+    paths = ", ".join(quoted(path) for path in found)
+    return Finding(Answer.MET, f"because of argument {paths}" if paths else "")
 
 
 @dataclass(slots=True)

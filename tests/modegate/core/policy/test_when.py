@@ -239,6 +239,21 @@ def test_the_rule_that_came_nearest_says_why(
     assert judge(plan, ToolCall(ToolName("t"), arguments)).reason == reason
 
 
+@pytest.mark.parametrize(
+    ("conditions", "reason"),
+    [
+        (when(a=Not(TWO)), ": argument `a`: must be 2"),
+        (at("b[]", Not(DOCS)), ": argument `b[]`: `src/x` is not in `docs/`"),
+        (when(a=ONE), ": because of argument `a`"),
+        (When({"a": ONE, "c": ONE}, optional=("c",)), ": because of argument `a`, `c`"),
+    ],
+)
+def test_a_deny_says_which_of_its_conditions_are_met(conditions: When, reason: str) -> None:
+    plan = mode("plan", rule("t", conditions, Effect.DENY), "*")
+    told = judge(plan, ToolCall(ToolName("t"), {"a": 1, "b": ["src/x"]}))
+    assert (told.verdict, told.reason) == (Verdict.ANSWER, f'denied by tools[0] deny "t"{reason}')
+
+
 def test_a_deny_behind_it_says_which_rule_did_not_cover_the_call() -> None:
     plan = mode("plan", rule("t", when(a=ONE)), rule("t", effect=Effect.DENY), "*")
     told = judge(plan, ToolCall(ToolName("t"), {"a": 2}))
