@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from modegate.core.argument.parsing import tree_of
+from modegate.core.argument.parsing import language_of, tree_of
 from modegate.core.argument.understanding import NotUnderstood, quoted
 
 if TYPE_CHECKING:
-    from tree_sitter import Language, Node
+    from tree_sitter import Node
 
 MAX_PROGRAM = 1 << 16
 """Bytes in UTF-8."""
@@ -64,7 +63,7 @@ def parsed(source: str) -> list[Node]:
     if len(data) > MAX_PROGRAM:
         raise NotUnderstood(f"the program has more than {MAX_PROGRAM} bytes")
     tokens = _tokens(data)
-    root = tree_of(_language(), data)
+    root = tree_of(language_of("tree_sitter_javascript"), data)
     if root is None or _leaves(root) != tokens:
         raise NotUnderstood("the program is no JavaScript that can be read")
     statements = parts(root)
@@ -98,14 +97,6 @@ def unread(node: Node) -> NotUnderstood:
 
 def _unread(text: str, row: int) -> NotUnderstood:
     return NotUnderstood(f"line {row + 1} of the program, {quoted(text)}, is not read: {ALLOWED}")
-
-
-@cache
-def _language() -> Language:
-    import tree_sitter_javascript
-    from tree_sitter import Language
-
-    return Language(tree_sitter_javascript.language())
 
 
 def _tokens(data: bytes) -> list[tuple[int, int]]:

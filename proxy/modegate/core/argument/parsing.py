@@ -7,7 +7,11 @@ as it begins.
 
 from __future__ import annotations
 
+from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING
+
+from modegate.core.argument.understanding import NotUnderstood
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node
@@ -27,6 +31,24 @@ class _Progress:
     def __call__(self, at: int, has_error: bool) -> bool:
         self._left -= 1
         return has_error or self._left < 0
+
+
+@cache
+def language_of(module: str) -> Language:
+    """Return a grammar, which is imported on first use: only a policy with such a condition pays for it.
+
+    Raises:
+        NotUnderstood: it cannot be loaded, as where a package was built for another system.
+    """
+    try:
+        from tree_sitter import Language
+
+        return Language(import_module(module).language())
+    except (ImportError, ValueError) as error:
+        kind = type(error).__name__
+        raise NotUnderstood(
+            f"modegate cannot load its parser `{module}` ({kind}), so it reads none of these"
+        ) from error
 
 
 def tree_of(language: Language, data: bytes) -> Node | None:

@@ -11,7 +11,8 @@ import tree_sitter_javascript
 from tree_sitter import Language
 
 from modegate.core.argument import parsing
-from modegate.core.argument.parsing import tree_of
+from modegate.core.argument.parsing import language_of, tree_of
+from modegate.core.argument.understanding import NotUnderstood
 
 BASH, JAVASCRIPT = (
     Language(module.language()) for module in (tree_sitter_bash, tree_sitter_javascript)
@@ -71,3 +72,15 @@ def test_threads_read_texts_at_the_same_time() -> None:
     finally:
         sys.setswitchinterval(interval)
     assert [root and root.text for root in roots] == texts * 20
+
+
+@pytest.mark.parametrize("missing", ["tree_sitter", "tree_sitter_bash"])
+def test_without_its_parser_nothing_is_understood(
+    missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    language_of.cache_clear()
+    with pytest.raises(NotUnderstood, match="cannot load its parser `tree_sitter_bash`"):
+        language_of("tree_sitter_bash")
+    monkeypatch.undo()
+    assert tree_of(language_of("tree_sitter_bash"), b"ls") is not None

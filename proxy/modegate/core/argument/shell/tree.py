@@ -1,21 +1,17 @@
-"""What a kept parser sees in a command, which must be what the strict pass saw.
-
-The parser is imported on first use: only a policy with such a condition pays for it.
-"""
+"""What a kept parser sees in a command, which must be what the strict pass saw."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
 from typing import TYPE_CHECKING
 
-from modegate.core.argument.parsing import tree_of
+from modegate.core.argument.parsing import language_of, tree_of
 from modegate.core.argument.shell.tokens import Token
 from modegate.core.argument.understanding import NotUnderstood
 from modegate.core.wire.arguments import words
 
 if TYPE_CHECKING:
-    from tree_sitter import Language, Node
+    from tree_sitter import Node
 
 _WORDS = words("word number string raw_string concatenation simple_expansion")
 """Nodes that are a word or a piece of one; nothing but these and `_IN_WORDS` is below them."""
@@ -43,7 +39,7 @@ def check_tree(source: str, tokens: Sequence[Token], names: Sequence[int]) -> No
     for name in names:
         if source[name] == "[":  # a program as any other to shells; the grammar of tests is slow
             shown[name] = ord("t")
-    root = tree_of(_language(), bytes(shown))
+    root = tree_of(language_of("tree_sitter_bash"), bytes(shown))
     if root is None:
         raise NotUnderstood("the command has a mistake in its grammar, or is not read")
     seen_names: list[int] = []
@@ -104,11 +100,3 @@ def _check_word(node: Node) -> None:
         if part.type not in _WORDS and part.type not in _IN_WORDS:
             raise NotUnderstood(f"a {part.type.replace('_', ' ')} is not read; use plain words")
         below.extend(part.children)
-
-
-@cache
-def _language() -> Language:
-    import tree_sitter_bash
-    from tree_sitter import Language
-
-    return Language(tree_sitter_bash.language())
