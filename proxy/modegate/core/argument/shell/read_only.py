@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from modegate.core.argument.shell.programs import Programs, why_not
 from modegate.core.argument.shell.reading import simple_commands
+from modegate.core.argument.shell.standard_input import why_reads_input
 from modegate.core.argument.shell.tokens import MOST_CHARACTERS, MOST_TOKENS
 from modegate.core.argument.shell.words import Word, literal
 from modegate.core.argument.shell.wrappers import unwrapped
@@ -58,6 +59,8 @@ def _why_not_script(script: str, programs: Programs) -> str:
         why = _why_not_one(command.words, programs)
         if command.comment and not why:
             why = _why_not_one(command.words + command.comment, programs)
+        if not why and not command.fed:
+            why = why_reads_input(unwrapped(command.words))
         if why:
             return why
     return ""

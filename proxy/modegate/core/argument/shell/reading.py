@@ -38,6 +38,8 @@ class SimpleCommand:
     """The name, and what the program gets."""
     comment: tuple[Word, ...]
     """A comment behind it: a zsh that a person types into takes it for more words."""
+    fed: bool = False
+    """A pipe or a file is its input, or that of a group around it."""
 
 
 def simple_commands(source: str) -> list[SimpleCommand]:
@@ -63,11 +65,12 @@ class _Draft:
 
     tokens: list[Token] = field(default_factory=list)
     comment: tuple[Word, ...] = ()
+    fed: bool = False
 
 
 def _command(draft: _Draft, name: int) -> SimpleCommand:
     found = tuple(token.word for token in draft.tokens)
-    return SimpleCommand(found[:name], found[name:], draft.comment)
+    return SimpleCommand(found[:name], found[name:], draft.comment, draft.fed)
 
 
 def _is_assignment(token: Token) -> bool:
@@ -96,6 +99,8 @@ class _Grouping:
         self._source = source
         self._drafts: list[_Draft] = []
         self._open: list[str] = []
+        self._fed: list[bool] = []
+        """Of each open group, whether a pipe is its input or that of a group around it."""
         self._place = _Place.START
 
     def group(self, found: Sequence[Token]) -> list[_Draft]:
@@ -143,7 +148,7 @@ class _Grouping:
             raise NotUnderstood(f"more than {MOST_COMMANDS} commands in one are not read")
         if token.word.text in _KEYWORDS:
             raise NotUnderstood(f"`{token.word.text}` is not read; use plain commands")
-        self._drafts.append(_Draft([token]))
+        self._drafts.append(_Draft([token], fed=self._is_fed()))
         self._place = _Place.COMMAND
 
     def _redirect(self, token: Token) -> None:
@@ -151,6 +156,8 @@ class _Grouping:
             raise NotUnderstood(f"{self._quoted(token)} must stand behind a command")
         if self._place is _Place.COMMAND and self._source[token.start] == "&":
             self._place = _Place.FULL  # dash takes `&` for the end of the command
+        if self._place is not _Place.CLOSED and self._source[token.start] == "<":
+            self._drafts[-1].fed = True
 
     def _comment(self, token: Token) -> None:
         """A zsh that a person types into takes a comment for words, so it must do no harm as those either."""
@@ -165,12 +172,15 @@ class _Grouping:
             raise NotUnderstood(f"{self._quoted(token)} inside a command is read only in quotes")
         if len(self._open) >= DEEPEST:
             raise NotUnderstood(f"groups in more than {DEEPEST} groups are not read")
+        self._fed.append(self._is_fed())
         self._open.append(self._source[token.start])
         self._place = _Place.OPEN
 
     def _close_group(self, token: Token) -> None:
         sign = self._written(token)
         opened = self._open.pop() if self._open else ""
+        if opened:
+            self._fed.pop()
         if opened + sign not in ("()", "{}") or self._place in _OPEN:
             raise NotUnderstood(f"`{sign}` closes nothing")
         if sign == "}" and self._place is not _Place.START:
@@ -189,6 +199,9 @@ class _Grouping:
         if self._place in (_Place.COMMAND, _Place.FULL, _Place.CLOSED):
             return
         raise NotUnderstood(f"there is no command in front of {self._quoted(token)}")
+
+    def _is_fed(self) -> bool:
+        return self._place is _Place.PIPED or self._fed[-1:] == [True]
 
     def _written(self, token: Token) -> str:
         return self._source[token.start : token.end]

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+from modegate.core.argument.shell.standard_input import names_input
 from modegate.core.argument.shell.words import Word, read_word
 from modegate.core.argument.understanding import NotUnderstood, quoted
 
@@ -125,6 +126,8 @@ def _input(source: str, sign: re.Match[str]) -> Token:
     word, end = read_word(source, sign.end())
     if word.glob or word.expands:
         raise NotUnderstood("`<` takes one file, written out")
+    if names_input(word.text):
+        raise NotUnderstood(f"{quoted('< ' + word.text)} is what the shell itself may read")
     if word.text.startswith("/dev/") and word.text != "/dev/null":
         raise NotUnderstood(f"{quoted('< ' + word.text)} can open a connection or a device")
     return Token(Kind.REDIRECT, sign.start(), end, parts=(sign.span("input"), (sign.end(), end)))
