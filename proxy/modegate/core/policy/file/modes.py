@@ -67,6 +67,8 @@ def _rules(entry: YamlValue, index: int) -> Sequence[Rule]:
     if (key := _RULE.one_of(entry, values, _KINDS)) is None:
         return ()
     effect = Effect(key)
+    problems = entry.document.problems
+    before = len(problems)
     found = _RULE.read(values)
     when = found.get("when")
     if (
@@ -79,7 +81,8 @@ def _rules(entry: YamlValue, index: int) -> Sequence[Rule]:
             f"needs the key 'others' under {effect}: write `others: any`, so that no other argument gets "
             "around the rule"
         )
-    return [Rule(effect, found[effect], when, index)] if effect in found else ()
+    # A rule with a mistake says nothing of others: without its conditions it would seem to take all calls.
+    return [Rule(effect, found[effect], when, index)] if len(problems) == before else ()
 
 
 @takes(TEXT)

@@ -83,6 +83,14 @@ def test_what_would_be_looser_than_it_says_is_a_problem(rules: list[str], told: 
     assert re.search(r"put it in front of|take one of the two out", problems[0]), "what to do"
 
 
+def test_a_rule_whose_conditions_are_misspelt_is_not_blamed_for_what_is_behind_it() -> None:
+    broken = "{allow: Bash, when: {command: {shell: readonly}}}"
+    with pytest.raises(PolicyProblems) as raised:
+        parse(f"modes: {{plan: {{section: s, tools: [{broken}, {{ask: Bash}}, read]}}}}")
+    assert [one.path for one in raised.value.problems] == ["modes.plan.tools[0].when.command.shell"]
+    assert not raised.value.warnings
+
+
 @pytest.mark.parametrize(
     ("rules", "told"),
     [
