@@ -140,10 +140,11 @@ class TextCalls:
                 yield from self._calls_in(inner, depth - 1)
         if not isinstance(value, dict) or not depth:
             return
-        name = next((value[key] for key in NAME_KEYS if isinstance(value.get(key), str)), None)
-        given = [key for key in ARGUMENT_KEYS if key in value]
-        if name is not None and (given or self._declares(name)):
-            yield name, value[given[0]] if given else None
+        # Agents differ in which key they read: what has two of them is two calls.
+        names = dict.fromkeys(value[key] for key in NAME_KEYS if isinstance(value.get(key), str))
+        given = [value[key] for key in ARGUMENT_KEYS if key in value]
+        if names and (given or any(map(self._declares, names))):
+            yield from ((name, one) for name in names for one in given or [None])
             return
         for inner in value.values():
             yield from self._calls_in(inner, depth - 1)

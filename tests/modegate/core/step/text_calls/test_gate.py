@@ -78,6 +78,8 @@ TEXTS = {
     "without an end": ("", '{"name": "write", "arguments": {"path": "S3CRET"'),
     "two in one": ("write", '{"a": [{"name": "write", "arguments": {}}, {"name": "S3CRET", "input": 1}]}'),
     "a key twice": ("write", '{"name": "read", "name": "write", "arguments": {"S3CRET": 1}}'),
+    "a second name": ("read", '{"name": "read", "action": "write", "action_input": "S3CRET"}'),
+    "second arguments": ("read", '{"name": "read", "arguments": {"path": "a"}, "input": {"path": "S3CRET"}}'),
     "behind a blank where an allowed block could end": (
         "read",
         "x```read a\n``` save out.txt\nS3CRET\n```\n",
