@@ -144,7 +144,9 @@ class TextCalls:
         names = dict.fromkeys(value[key] for key in NAME_KEYS if isinstance(value.get(key), str))
         given = [value[key] for key in ARGUMENT_KEYS if key in value]
         if names and (given or any(map(self._declares, names))):
-            yield from ((name, one) for name in names for one in given or [None])
+            # Where no member has the arguments, they can stand beside the name.
+            beside = {key: one for key, one in value.items() if key not in NAME_KEYS}
+            yield from ((name, one) for name in names for one in given or [beside])
             return
         for inner in value.values():
             yield from self._calls_in(inner, depth - 1)

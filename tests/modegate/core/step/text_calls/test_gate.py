@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from modegate.core.log.events import CallJudged
+from modegate.core.policy.conditions import Equals
 from modegate.core.policy.model import Effect
+from modegate.core.policy.when import When
 from modegate.core.step.text_calls.rules import TextCalls
 from modegate.core.step.text_calls.scan import Scanner
 from modegate.scripted.model import ScriptedCall, Turn
 from support.playbook import Cut, at_every_byte, bytewise, mode, policy, rule, whole
-from support.speech import Agent
+from support.speech import Agent, Speech
 from support.speeches import SPEECHES
 
 SECRET = "S3CRET"
@@ -124,6 +126,16 @@ def test_h4_a_call_in_text_is_refused_and_the_model_is_told(
     assert (tool, "answer") in judged(agent)
     assert "was refused and did not run" in told_users(agent)[-1]
     assert len(agent.got.requests) == 2
+
+
+@pytest.mark.parametrize("speech", SPEECHES, ids=str)
+def test_members_beside_a_name_are_its_arguments(speech: Speech) -> None:
+    only_a = rule("read", When({"path": Equals("a")}, optional=("path",)))
+    agent = Agent(speech, policy(mode("plan", only_a, text_calls="refuse")))
+    assert agent.step(Turn('{"name": "read"}')).text == '{"name": "read"}'
+    assert agent.step(Turn('{"name": "read", "path": "a"}')).text.endswith('"a"}')
+    heard = agent.step(Turn('{"name": "read", "path": "S3CRET"}'), Turn("I only read."))
+    assert "S3CRET" not in heard.text
 
 
 @pytest.mark.parametrize("text", PLAIN)
