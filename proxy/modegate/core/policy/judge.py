@@ -21,7 +21,7 @@ from modegate.core.argument.understanding import quoted
 from modegate.core.ids import ToolName
 from modegate.core.policy.findings import MET, Answer
 from modegate.core.policy.model import EXIT_TOOL, NATIVE_EXITS, Effect, Mode, Rule
-from modegate.core.policy.names import glob_matches, is_glob, misspelled, similar
+from modegate.core.policy.names import MAX_NAME, glob_matches, is_glob, misspelled, similar
 from modegate.core.policy.understood import Calls
 from modegate.core.policy.when import Match
 
@@ -85,6 +85,8 @@ class _Scope:
         """
         if self.call.within:
             return f"a program may not make the calls of {quoted(self.call.name)}"
+        if len(call.name) > MAX_NAME:
+            return f"no tool has a name as long as {quoted(call.name)}"
         declared = self.call.declared
         also = similar(call.name, declared) if call.name not in declared else ()
         for name in (call.name, *also):

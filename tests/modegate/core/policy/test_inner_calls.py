@@ -55,6 +55,7 @@ def test_a_program_of_calls_that_are_released_is(plan: Mode, text: str) -> None:
         (PLAN, "await tools.fetch({})", "a person decides"),
         (PLAN, "await tools.exec('await tools.read({})')", "a program may not call `exec`"),
         (PLAN, "await tools.exit_plan_mode({plan: 'x'})", "a program may not call `exit_plan_mode`"),
+        (ANY, f"await tools.write{'_' * 1020}({{}})", "no tool has a name as long as"),
         (ANY, "await tools.exit_plan_mode({plan: 'x'})", "a program may not call"),
         (ANY, "await tools.ExitPlanMode({plan: 'x'})", "a program may not call"),
         (ANY, "await tools.Exit_Plan_Mode({plan: 'x'})", "a program may not call"),
