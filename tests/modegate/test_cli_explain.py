@@ -71,3 +71,9 @@ def test_a_mode_that_is_not_there_is_named(tmp_path: Path) -> None:
     done = run(tmp_path, "plam", "read")
     assert done.exit_code == 1
     assert "no mode 'plam'; known: plan" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", ["ls", "[]", ""])
+def test_arguments_that_are_no_object_are_told_of(tmp_path: Path, arguments: str) -> None:
+    assert "add --text" in run(tmp_path, "plan", "sh", arguments).stderr
+    assert not run(tmp_path, "plan", "sh", arguments, "--text").stderr

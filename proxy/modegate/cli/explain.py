@@ -47,12 +47,23 @@ def explain(
     """
     path = file or default_policies()
     given = sys.stdin.read() if arguments == "-" else arguments
+    if not text and not _is_object(given):
+        click.echo(
+            "ARGUMENTS is no JSON object; for the text of a custom tool add --text", err=True
+        )
     told = _ruling(read(path, as_json=as_json), mode, tool, given, free=text)
     if as_json:
         found = {"verdict": told.verdict, "rule": told.rule, "reason": told.reason}
         click.echo(json.dumps(found))
     else:
         click.echo(printable(f"{SAID[told.verdict]}: {told.reason}"))
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _ruling(policy: Policy, name: str, tool: str, arguments: str, *, free: bool) -> Judgement:
