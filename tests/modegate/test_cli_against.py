@@ -148,7 +148,7 @@ def test_the_text_names_what_goes_and_what_would_be_refused(tmp_path: Path) -> N
     assert "  asks a person (1): fetch\n" in result.stdout
     assert "  goes (1): write\n" in result.stdout
     assert "  2 calls would be refused:\n" in result.stdout
-    assert "  1 calls would wait for a person:\n" in result.stdout
+    assert "  1 call would wait for a person:\n" in result.stdout
     assert "mode strict, a\n" in result.stdout, "without --mode, every mode is told of"
     assert "\x1b" not in result.stdout
 
@@ -224,15 +224,22 @@ def test_a_file_without_any_request_is_told(tmp_path: Path) -> None:
     ("arguments", "told"),
     [
         (["--against", "none.jsonl"], "none.jsonl: no such file"),
+        (["--against", "/tmp/none"], "/tmp/none: no such file"),
         (["--against", "s", "--mode", "nosuch"], "no such mode; known: plan, strict"),
         (["--against", "s", "--url", "http://127.0.0.1:9"], "no proxy answers"),
     ],
-    ids=["no file", "no mode", "no proxy"],
+    ids=["no file", "no file nor session", "no mode", "no proxy"],
 )
 def test_what_cannot_be_compared_is_said(tmp_path: Path, arguments: list[str], told: str) -> None:
     result = run(tmp_path, *arguments)
     assert result.exit_code == 1
     assert told in result.stderr
+
+
+def test_a_mode_is_not_silently_ignored(tmp_path: Path) -> None:
+    result = run(tmp_path, "--mode", "nosuch")
+    assert result.exit_code == 2
+    assert "give --against as well" in result.stderr
 
 
 class Client:
@@ -290,7 +297,7 @@ def test_a_session_is_compared_by_the_names_in_its_log() -> None:
     ]
     text = "\n".join(report.text())
     assert "2 calls would be refused:\n    2 × write" in text
-    assert "1 calls would be released:\n    fs__read" in text
+    assert "1 call would be released:\n    fs__read" in text
     assert "would depend on the arguments" in text
     assert "    read" not in text, "what stays as it was is not told"
 

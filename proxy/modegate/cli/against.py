@@ -75,7 +75,8 @@ class Report:
         for verdict, head in CALLS.items():
             these = [one for one in told if one["verdict"] == verdict]
             if these:
-                yield f"  {sum(one['times'] for one in these)} calls {head}:"
+                times = sum(one["times"] for one in these)
+                yield f"  {times} call{'' if times == 1 else 's'} {head}:"
                 yield from (f"    {_call_line(one)}" for one in these[:SHOWN_CALLS])
             if len(these) > SHOWN_CALLS:
                 yield f"    … and {len(these) - SHOWN_CALLS} more; --json has all"

@@ -56,6 +56,8 @@ def check(
               modegate check policies.yaml --against my-session
               modegate check policies.yaml --against requests.jsonl --mode plan
     """
+    if names and not against:
+        raise click.UsageError("--mode says in which mode --against looks; give --against as well")
     path = file or default_policies()
     policy = read(path, as_json=as_json)
     reports = _reports(policy, against, names, proxy, quiet=as_json) if against else None
@@ -88,7 +90,8 @@ def _reports(
             )
         except OSError as error:
             raise click.ClickException(f"{against}: {error.strerror}") from error
-    if Path(against).suffix in (".json", ".jsonl"):
+    # No session's id has a slash in it.
+    if "/" in against or Path(against).suffix in (".json", ".jsonl"):
         raise click.ClickException(f"{against}: no such file")
     with ControlClient(**proxy) as client:
         return of_session(client, against, policy, chosen)
