@@ -63,7 +63,7 @@ def read_when(value: YamlValue) -> When | None:
         read,
         any_other,
         _others(others, arguments) if others is not None and not any_other else None,
-        _optional(optional, arguments) if optional is not None else (),
+        _optional(optional, arguments) if optional is not None and arguments else (),
     )
 
 

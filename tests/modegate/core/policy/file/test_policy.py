@@ -248,6 +248,7 @@ def test_what_is_wrong_is_named(text: str, path: str, line: int, message: str) -
         ("[a]", "", "must be a mapping"),
         ("{}", "", "needs a condition on at least one argument"),
         ("{others: any}", "", "needs a condition on at least one argument"),
+        ("{optional: [a]}", "", "needs a condition on at least one argument"),
         ("{a: {equals: 1}, others: all}", ".others", "'any', or a list of their names"),
         ("{a: {equals: 1}, others: {equals: 1}}", ".others", "must be a list"),
         ("{a: view}", ".a", "must be a condition, such as"),
