@@ -79,9 +79,15 @@ def _operands(value: YamlValue) -> tuple[int | None] | None:
     text = value.plain()
     if text in ("any", "none"):
         return (None if text == "any" else 0,)
-    if text is not None and text.isdecimal() and text.isascii() and int(text[:4]) <= 64:
+    if (
+        text is not None
+        and text.isdecimal()
+        and text.isascii()
+        and len(text) <= 2
+        and int(text) <= 64
+    ):
         return (int(text),)
-    value.problem("must be any, none, or how many operands there may be")
+    value.problem("must be any, none, or how many operands there may be, up to 64")
     return None
 
 
