@@ -56,6 +56,21 @@ def all_of(findings: Iterable[Finding]) -> Finding:
     return vague or (unclear(wrong[0].why) if len(wrong) < len(found) else wrong[0])
 
 
+MOST_WORDS = 4096
+"""Words of all shell commands of one step, 32 characters counting as one more: each takes some 0.03 ms."""
+
+
+class Commands(dict[str, str]):
+    """What was found of commands so far, in one mode and one step: many calls may have many of them."""
+
+    words = 0
+
+    def may_read(self, words: int) -> bool:
+        """Count words that are to be read; return whether they are not too many."""
+        self.words += words
+        return self.words <= MOST_WORDS
+
+
 class Scope(Protocol):
     """What a condition may ask of the mode that it stands in, and of the call."""
 
@@ -64,8 +79,8 @@ class Scope(Protocol):
         """What is known of each program that a shell command can run."""
 
     @property
-    def commands(self) -> dict[str, str]:
-        """What was found of commands in this call so far: several rules may ask the same."""
+    def commands(self) -> Commands:
+        """What was found of commands so far: several rules, and several calls, may ask the same."""
 
     def why_not_released(self, call: InnerCall) -> str:
         """Return why a call that a program makes is not released; empty if it is."""

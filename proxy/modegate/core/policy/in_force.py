@@ -6,14 +6,16 @@ parent until a person sets the child's own mode.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from modegate.core.errors import BadSession, ModeGone, SessionUnreadable
 from modegate.core.ids import DEFAULT_MODE, ModeId, Seq, SessionId, Tenant, ToolName
 from modegate.core.log.fold import State
 from modegate.core.policy import judge as verdicts
+from modegate.core.policy.findings import Commands
 from modegate.core.policy.judge import Judgement, ToolCall, Verdict
 from modegate.core.policy.model import Effect, Mode, Policy
 from modegate.core.policy.names import glob_matches, is_glob
@@ -46,6 +48,10 @@ class ModesInForce:
     policy: Policy
     sessions: tuple[SessionId, ...] = ()
     """Every session whose log counts: its own first, then its parent's, and so on."""
+    commands: defaultdict[int, Commands] = field(
+        init=False, default_factory=lambda: defaultdict(Commands), compare=False, repr=False
+    )
+    """What was found of shell commands in each of the modes: a step may have many calls."""
 
     @property
     def gated(self) -> bool:
@@ -68,7 +74,10 @@ class ModesInForce:
 
     def judge(self, call: ToolCall) -> tuple[Judgement, ModeInForce | None]:
         """Return the strictest verdict on a call, and the mode it came from; None in the default mode."""
-        found = [(verdicts.judge(one.mode, call), one) for one in self.modes]
+        found = [
+            (verdicts.judge(one.mode, call, self.commands[at]), one)
+            for at, one in enumerate(self.modes)
+        ]
         free = (Judgement(Verdict.RELEASE, "no rule", "no mode is in force"), None)
         return max(found, key=lambda ruling: STRICTNESS[ruling[0].verdict], default=free)
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from modegate.core.argument.understanding import quoted
 from modegate.core.ids import ToolName
-from modegate.core.policy.findings import MET, Answer
+from modegate.core.policy.findings import MET, Answer, Commands
 from modegate.core.policy.model import EXIT_TOOL, NATIVE_EXITS, Effect, Mode, Rule
 from modegate.core.policy.names import MAX_NAME, glob_matches, is_glob, misspelled, similar
 from modegate.core.policy.understood import Calls
@@ -71,7 +71,7 @@ class _Scope:
 
     mode: Mode
     call: ToolCall
-    commands: dict[str, str] = field(default_factory=dict)
+    commands: Commands
 
     @property
     def programs(self) -> Programs:
@@ -94,7 +94,7 @@ class _Scope:
             if any(glob_matches(one, name) or misspelled(one, name) for one in barred):
                 return f"a program may not call {quoted(name)}"
             inner = ToolCall(ToolName(name), call.arguments, declared, within=self.call.name)
-            told = judge(self.mode, inner)
+            told = judge(self.mode, inner, self.commands)
             if told.verdict is not Verdict.RELEASE:
                 return f"its call of {quoted(name)} is not released: {told.reason}"
         return ""
@@ -107,19 +107,21 @@ def _takers(mode: Mode) -> Iterator[str]:
             yield rule.pattern
 
 
-def judge(mode: Mode, call: ToolCall) -> Judgement:
+def judge(mode: Mode, call: ToolCall, commands: Commands | None = None) -> Judgement:
     """Return the verdict of one mode on one call.
 
     A client may run a tool whose name is only similar. So a glob gives a name no more than the rules in
-    front of the glob leave to similar names. A rule that writes the name itself means it.
+    front of the glob leave to similar names. A rule that writes the name itself means it. `commands` are
+    what was found in this mode of the other calls of the same step.
     """
     if call.name == EXIT_TOOL:
         reason = f"{EXIT_TOOL} is handled by the mode's exit: a person decides, never a rule"
         return Judgement(Verdict.ANSWER, "exit", reason)
-    judgement, at = _first(mode, call)
+    scope = _Scope(mode, call, Commands() if commands is None else commands)
+    judgement, at = _first(scope)
     if at is None or not is_glob(mode.rules[at].pattern):
         return judgement
-    return _of_similar_name(mode, call, at) or judgement
+    return _of_similar_name(scope, at) or judgement
 
 
 class _Covers(Enum):
@@ -151,9 +153,9 @@ def _covers(rule: Rule, match: Match) -> tuple[_Covers, str]:
     return _Covers.UNCLEAR, why
 
 
-def _first(mode: Mode, call: ToolCall) -> tuple[Judgement, int | None]:
+def _first(scope: _Scope) -> tuple[Judgement, int | None]:
     """Return what the first matching rule says, and its index if it releases or asks."""
-    scope = _Scope(mode, call)
+    mode, call = scope.mode, scope.call
     nearest: tuple[int, int] | None = None
     told = ""
     for index, rule in enumerate(mode.rules):
@@ -176,10 +178,10 @@ def _first(mode: Mode, call: ToolCall) -> tuple[Judgement, int | None]:
     return Judgement(Verdict.ANSWER, "no rule", reason), None
 
 
-def _of_similar_name(mode: Mode, call: ToolCall, at: int) -> Judgement | None:
+def _of_similar_name(scope: _Scope, at: int) -> Judgement | None:
     """Return what a rule in front of the glob says of a similar name, if that is stricter."""
     found: Judgement | None = None
-    scope = _Scope(mode, call)
+    mode, call = scope.mode, scope.call
     for index, rule in enumerate(mode.rules[:at]):
         asks = rule.effect is Effect.ASK
         if _releases(rule) or (asks and mode.rules[at].effect is Effect.ASK):

@@ -25,11 +25,14 @@ class ReadOnly:
     def judge(self, value: Any, scope: Scope) -> Finding:
         from modegate.core.argument.shell.read_only import why_not_read_only
 
-        known = scope.commands if isinstance(value, str) else {}
-        key = value if isinstance(value, str) else ""
-        if key not in known:
-            known[key] = why_not_read_only(value, scope.programs)
-        why = known[key]
+        known = scope.commands
+        why = known.get(value) if isinstance(value, str) else None
+        if why is None:
+            if not known.may_read(_words(value)):
+                return unclear("is too much: all commands of an answer have too many words")
+            why = why_not_read_only(value, scope.programs)
+            if isinstance(value, str):
+                known[value] = why
         return unclear(f"{why}; read-only commands only") if why else MET
 
     def written(self) -> Mapping[str, Any]:
@@ -89,6 +92,19 @@ class PatchUnder:
 
     def written(self) -> Mapping[str, Any]:
         return {"patch": {"under": self.folders}}
+
+
+def _words(command: object) -> int:
+    """Return how many words a command may have at most, and what its length costs."""
+    if isinstance(command, str):
+        return 1 + sum(map(command.count, " \n;|&()")) + len(command) // 32
+    if not isinstance(command, list):
+        return 1
+    texts = [one for one in command if isinstance(one, str)]
+    script = (
+        _words(texts[2]) if len(texts) == 3 else 0
+    )  # ["bash", "-c", script]; other words are not parsed
+    return 1 + script + sum(len(one) + 1 for one in texts) // 32
 
 
 def _below(folders: tuple[str, ...], path: str) -> Finding:

@@ -12,7 +12,7 @@ from modegate.core.argument.shell.programs import STANDARD
 from modegate.core.policy.conditions import Absent, Equals, Glob, Matches, Not, OneOf, Range
 from modegate.core.policy.file.document import read_document
 from modegate.core.policy.file.modes import read_tools
-from modegate.core.policy.findings import Answer, Condition
+from modegate.core.policy.findings import Answer, Commands, Condition
 from modegate.core.policy.understood import Calls, PatchUnder, ReadOnly, Under
 
 MET, UNMET, UNCLEAR = Answer
@@ -28,8 +28,8 @@ class Reading:
     programs = STANDARD
 
     @property
-    def commands(self) -> dict[str, str]:
-        return {}
+    def commands(self) -> Commands:
+        return Commands()
 
     def why_not_released(self, call: InnerCall) -> str:
         return "" if call.name == "read" else f"{call.name} is not released"

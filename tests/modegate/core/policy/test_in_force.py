@@ -317,3 +317,18 @@ def test_a_glob_lets_more_through_than_any_number_of_names() -> None:
     glob = mode("all", (ALLOW, "*"))
     policy = Policy("hash", {m.id: m for m in (names, glob)})
     assert tightest(policy, [names.id, glob.id]) == names.id
+
+
+def test_all_calls_of_a_step_may_have_so_many_words_of_commands() -> None:
+    """Each takes its time, and an answer can have hundreds of calls."""
+    rule = Rule(ALLOW, "sh", When({"command": ReadOnly()}))
+    plan = Mode(ModeId("plan"), "Plan", "", "", (rule,))
+    policy = Policy("hash", {plan.id: plan})
+    step = modes_in_force(policy, [(SessionId("s"), State(mode=plan.id))])
+    long = "; ".join(["ls"] * 250)
+    verdicts = [
+        step.judge(ToolCall(ToolName("sh"), {"command": f"{long} {at}"}))[0].verdict
+        for at in (*range(9), 0)
+    ]
+    assert verdicts[:4] == [Verdict.RELEASE] * 4
+    assert verdicts[-2:] == [Verdict.ANSWER, Verdict.RELEASE]

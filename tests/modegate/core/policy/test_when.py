@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,7 @@ from modegate.core.argument.shell.programs import STANDARD
 from modegate.core.ids import ToolName
 from modegate.core.policy.argument_path import MAX_VALUES
 from modegate.core.policy.conditions import Absent, Equals, Glob, Not
-from modegate.core.policy.findings import Answer, Condition
+from modegate.core.policy.findings import Answer, Commands, Condition
 from modegate.core.policy.judge import ToolCall, Verdict, judge
 from modegate.core.policy.model import Effect
 from modegate.core.policy.understood import Under
@@ -28,7 +28,9 @@ class Reading:
     """A mode whose conditions ask nothing of it."""
 
     programs = STANDARD
-    commands: ClassVar[dict[str, str]] = {}
+
+    def __init__(self) -> None:
+        self.commands = Commands()
 
     def why_not_released(self, call: Any) -> str:
         raise AssertionError(call)

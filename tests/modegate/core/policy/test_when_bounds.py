@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -10,7 +10,7 @@ from modegate.core.argument.javascript import InnerCall
 from modegate.core.argument.shell.programs import STANDARD
 from modegate.core.policy.argument_path import MAX_VALUES
 from modegate.core.policy.conditions import Equals, Glob
-from modegate.core.policy.findings import Answer
+from modegate.core.policy.findings import Answer, Commands
 from modegate.core.policy.understood import ReadOnly
 from modegate.core.policy.when import MAX_TEXT, When
 
@@ -19,7 +19,9 @@ class Scope:
     """A mode that is asked nothing."""
 
     programs = STANDARD
-    commands: ClassVar[dict[str, str]] = {}
+
+    def __init__(self) -> None:
+        self.commands = Commands()
 
     def why_not_released(self, call: InnerCall) -> str:
         raise AssertionError(call)
@@ -48,6 +50,9 @@ TWO = When({"e[].f": Glob(("a*",)), "n": Equals(1)}, others_any=True)
         (COMMANDS, {"c": [["ls"] * 100] * 100}, Answer.MET),
         (COMMANDS, {"c": [["ls"] * MAX_VALUES] * MAX_VALUES}, Answer.UNCLEAR),  # over a second else
         (COMMANDS, {"c": [["ls", "a" * 1100]] * MAX_VALUES}, Answer.UNCLEAR),
+        (COMMANDS, {"c": [f"ls {at}" for at in range(MAX_VALUES)]}, Answer.MET),
+        (COMMANDS, {"c": ["; ".join(["ls"] * 250)] * 9}, Answer.MET),
+        (COMMANDS, {"c": ["; ".join(["ls"] * 250) + f" {at}" for at in range(9)]}, Answer.UNCLEAR),
         (TWO, {**entries(MAX_VALUES + 1), "n": 1}, Answer.UNCLEAR),
         (TWO, {**entries(MAX_VALUES + 1), "n": 2}, Answer.UNMET),
         (TWO, {**entries(MAX_VALUES + 1), "n": 2, "N": 1}, Answer.UNCLEAR),
