@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 MAX_STEPS = 1000
 """Reports of the parser, one for 100 of its steps; 64 KB of escapes take 454, and each up to 0.05 ms."""
-CHUNK = 1 << 13
-"""Bytes that the parser is handed at once."""
+CHUNK = 1
+"""Bytes that the parser is handed at once. tree-sitter 0.26 never lets go of what it is handed so, and Python
+has one object for each single byte: any more of them, and each command would stay in memory for good."""
 
 
 class _Progress:

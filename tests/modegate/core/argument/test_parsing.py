@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -84,3 +85,16 @@ def test_without_its_parser_nothing_is_understood(
         language_of("tree_sitter_bash")
     monkeypatch.undo()
     assert tree_of(language_of("tree_sitter_bash"), b"ls") is not None
+
+
+def test_a_text_does_not_stay_in_memory() -> None:
+    text = ("cat " + "a" * 60_000).encode()
+    tree_of(BASH, text)
+    tracemalloc.start()
+    try:
+        for _ in range(10):
+            tree_of(BASH, text)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < len(text)
