@@ -49,15 +49,6 @@ class PolicyStatus:
     """Why the file as it is now is not in force; empty if it is."""
 
 
-def read_policy(path: Path, dialects: Sequence[DialectName]) -> Policy:
-    """Read and validate a policy file once.
-
-    Raises:
-        PolicyProblems: it cannot be read, or is not valid.
-    """
-    return look(path).policy(dialects)
-
-
 class Policies:
     """Holds the policy in force and keeps up with its file; a bad file changes nothing."""
 

@@ -18,7 +18,7 @@ from modegate.core.dialects.registered import DIALECTS
 from modegate.core.ids import ModeId
 from modegate.core.policy.file.problems import PolicyProblems
 from modegate.core.policy.model import Policy
-from modegate.server.policies import Policies, read_policy
+from modegate.server.policies import Policies
 from modegate.server.policy_reader import Content, Reader
 from support.waiting import PATIENCE
 
@@ -226,8 +226,6 @@ async def test_B149_a_bad_file_keeps_the_last_good_policy_and_stops_a_start(
     assert failures == [1]
     with pytest.raises(PolicyProblems, match=problem):
         Policies.load(file, CountingClock(), DIALECTS.names)
-    with pytest.raises(PolicyProblems, match=problem):
-        read_policy(file, DIALECTS.names)
 
 
 async def test_each_problem_is_logged_once_for_each_content(
