@@ -30,34 +30,12 @@ _NAME = re.compile(
 _OPTION = re.compile(r"--?[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}", re.ASCII)
 _LISTS = ("options", "values", "optional")
 _RUNNERS = frozenset(
-    {
-        *(
-            "sh",
-            "bash",
-            "dash",
-            "zsh",
-            "ksh",
-            "fish",
-            "eval",
-            "exec",
-            "source",
-            "builtin",
-            "command",
-        ),
-        *(
-            "env",
-            "xargs",
-            "parallel",
-            "sudo",
-            "doas",
-            "nohup",
-            "setsid",
-            "time",
-            "timeout",
-            "nice",
-            "watch",
-        ),
-    }
+    [
+        *["sh", "bash", "dash", "zsh", "ksh", "fish", "busybox"],
+        *["builtin", "command", "eval", "exec", "source"],
+        *["chroot", "doas", "env", "flock", "ionice", "nice", "nohup", "parallel", "setsid", "ssh"],
+        *["stdbuf", "strace", "su", "sudo", "time", "timeout", "unshare", "watch", "xargs"],
+    ]
 )
 """They run what stands behind them."""
 

@@ -115,6 +115,7 @@ def test_an_entry_without_anything_takes_operands_alone() -> None:
         ("commands: {x: {style: two-dash}}", "commands.x.style: must be one of: gnu, one-dash"),
         ("commands: {x: {numbers: yes}}", "commands.x.numbers: must be true or false"),
         ("commands: {bash: any}", "commands.bash: runs what stands behind it"),
+        ("commands: {ssh: {operands: 1}}", "commands.ssh: runs what stands behind it"),
         ("commands: {xargs: {options: [-n]}}", "commands.xargs: runs what stands behind it"),
         ("commands: {x: {alone: true, commands: {y: any}}}", "commands.x.alone: would let every"),
         ("without: [nothing]", "without[0]: is not in the table"),
