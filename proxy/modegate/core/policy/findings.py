@@ -57,7 +57,10 @@ def all_of(findings: Iterable[Finding]) -> Finding:
 
 
 MOST_WORDS = 4096
-"""Words of all shell commands of one step, 32 characters counting as one more: each takes some 0.03 ms."""
+"""Words of all shell commands of one step, each of which takes some 0.03 ms.
+
+32 characters count as one more, two of a program that calls tools as well.
+"""
 
 
 class Commands(dict[str, str]):

@@ -14,6 +14,9 @@ from typing import Any
 from modegate.core.argument.understanding import NotUnderstood
 from modegate.core.policy.findings import MET, Finding, Scope, all_of, not_a, unclear, unmet
 
+_MOST_OF_A_PROGRAM = 1024
+"""What a program counts at most, in words of commands: its tokens are bounded, and take some 50 ms."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReadOnly:
@@ -46,6 +49,8 @@ class Calls:
     def judge(self, value: Any, scope: Scope) -> Finding:
         if not isinstance(value, str):
             return unclear("must be the text of a program")
+        if not scope.commands.may_read(min(len(value) // 2, _MOST_OF_A_PROGRAM)):
+            return unclear("is too much: all programs of an answer are too long")
         from modegate.core.argument.javascript import calls_of
 
         try:

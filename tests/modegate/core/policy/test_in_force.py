@@ -319,6 +319,16 @@ def test_a_glob_lets_more_through_than_any_number_of_names() -> None:
     assert tightest(policy, [names.id, glob.id]) == names.id
 
 
+def test_all_calls_of_a_step_may_have_so_many_programs() -> None:
+    """A program of 1.7 KB can take 50 ms, and an answer can have a hundred of them."""
+    rule = Rule(ALLOW, "exec", When({"input": Calls()}))
+    plan = Mode(ModeId("plan"), "Plan", "", "", (rule,))
+    step = modes_in_force(Policy("hash", {plan.id: plan}), [(SessionId("s"), State(mode=plan.id))])
+    call = ToolCall(ToolName("exec"), {"input": "text(1);\n" * 220})
+    verdicts = [step.judge(call)[0].verdict for _ in range(6)]
+    assert verdicts == [Verdict.RELEASE] * 4 + [Verdict.ANSWER] * 2
+
+
 def test_all_calls_of_a_step_may_have_so_many_words_of_commands() -> None:
     """Each takes its time, and an answer can have hundreds of calls."""
     rule = Rule(ALLOW, "sh", When({"command": ReadOnly()}))
