@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from modegate.core.dialects.registered import DIALECTS
@@ -108,7 +108,10 @@ class Rehearsal:
     def _judge(self, call: Gathered, offer: Offer) -> None:
         # A plan is for a person, whatever the rules say.
         if NATIVE_EXITS.isdisjoint(call.names):
-            ruled = rule_on(call, offer, offer.in_force, ended=False).judgement
+            step = replace(
+                offer, in_force=replace(offer.in_force)
+            )  # of its own: what one reads is bounded
+            ruled = rule_on(call, step, step.in_force, ended=False).judgement
             one = JudgedCall(call.name, canonical(call.arguments), ruled.verdict, ruled.reason)
             self.calls[one] = self.calls.get(one, 0) + 1
 

@@ -66,7 +66,11 @@ MOST_WORDS = 4096
 class Commands(dict[str, str]):
     """What was found of commands so far, in one mode and one step: many calls may have many of them."""
 
-    words = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = 0
+        self.programs: dict[str, tuple[InnerCall, ...] | str] = {}
+        """The calls of each program that was read, or why it is not understood."""
 
     def may_read(self, words: int) -> bool:
         """Count words that are to be read; return whether they are not too many."""

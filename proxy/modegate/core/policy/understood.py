@@ -9,10 +9,13 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from modegate.core.argument.understanding import NotUnderstood
 from modegate.core.policy.findings import MET, Finding, Scope, all_of, not_a, unclear, unmet
+
+if TYPE_CHECKING:
+    from modegate.core.argument.javascript import InnerCall
 
 _MOST_OF_A_PROGRAM = 1024
 """What a program counts at most, in words of commands: its tokens are bounded, and take some 50 ms."""
@@ -49,15 +52,24 @@ class Calls:
     def judge(self, value: Any, scope: Scope) -> Finding:
         if not isinstance(value, str):
             return unclear("must be the text of a program")
-        if not scope.commands.may_read(min(len(value) // 2, _MOST_OF_A_PROGRAM)):
-            return unclear("is too much: all programs of an answer are too long")
+        programs = scope.commands.programs
+        if value not in programs:
+            if not scope.commands.may_read(min(len(value) // 2, _MOST_OF_A_PROGRAM)):
+                return unclear("is too much: all programs of an answer are too long")
+            programs[value] = self._read(value)
+        calls = programs[value]
+        if isinstance(calls, str):
+            return unclear(calls)
+        return next((unclear(why) for call in calls if (why := scope.why_not_released(call))), MET)
+
+    @staticmethod
+    def _read(program: str) -> tuple[InnerCall, ...] | str:
         from modegate.core.argument.javascript import calls_of
 
         try:
-            calls = calls_of(value)
+            return calls_of(program)
         except NotUnderstood as error:
-            return unclear(str(error))
-        return next((unclear(why) for call in calls if (why := scope.why_not_released(call))), MET)
+            return str(error)
 
     def written(self) -> Mapping[str, Any]:
         return {"calls": "javascript"}
