@@ -218,6 +218,8 @@ def test_a_file_without_any_request_is_told(tmp_path: Path) -> None:
     result = run(tmp_path, "--against", capture(tmp_path, {"x": 1}))
     assert result.exit_code == 0
     assert "1 lines hold no request" in result.stdout
+    result = run(tmp_path, "--against", capture(tmp_path))
+    assert "note: the file is empty" in result.stdout
 
 
 @pytest.mark.parametrize(

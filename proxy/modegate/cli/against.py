@@ -116,6 +116,8 @@ def of_capture(path: Path, policy: Policy, modes: Sequence[Mode], *, quiet: bool
                 except ModegateError as error:
                     unread[f"requests cannot be read: {error}"] += 1
     reports = [_rehearsed(one) for one in found.values()] or [Report("", path.name, {}, [])]
+    if not found and not unread:
+        reports[-1].notes.append("the file is empty")
     reports[-1].notes += [f"{number} {what}" for what, number in unread.items()]
     return reports
 
