@@ -51,7 +51,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
         *names, target = line.split()
         for name in names:
             place = source / target if not target.startswith("/") else root / target[1:]
-            copy(ROOT / name, place / Path(name).name if target == "./" else place)
+            copy(ROOT / name, place / Path(name).name if target.endswith("/") else place)
     (source / "requirements.lock").write_text(needed(locked()), encoding="utf-8")
     (command,) = [line for line in said("RUN") if "pip install" in line]
     assert "--no-compile" not in command  # what may not write would compile at each start
