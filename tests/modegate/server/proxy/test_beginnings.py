@@ -25,6 +25,7 @@ from modegate.core.policy.model import Level, Mode, Policy
 from modegate.core.policy.model import Sessions as Rules
 from modegate.server.clock import SystemClock
 from modegate.server.control.mode_setter import ModeSetter
+from modegate.server.log import redis_clients
 from modegate.server.log.batch_writer import BatchWriter
 from modegate.server.log.folds import Folds
 from modegate.server.log.open import open_log
@@ -34,6 +35,7 @@ from modegate.server.proxy.sessions import Sessions
 from support.beginnings import admin, fill, free
 from support.redis_server import RedisServer, redis_server
 from support.stores import entry, key_of, mode_set
+from support.waiting import PATIENCE
 
 PLAN = ModeId("plan")
 MODES = {PLAN: Mode(PLAN, "Plan", "", "", ())}
@@ -115,11 +117,16 @@ def databases() -> Iterator[int]:
 
 @pytest.fixture(params=["embedded", "redis"])
 async def world(
-    request: pytest.FixtureRequest, tmp_path: Path, databases: Iterator[int]
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    databases: Iterator[int],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[World]:
     if request.param == "embedded":
         made = World(f"sqlite:{tmp_path / 'log.db'}", tmp_path, None, 0)
     else:
+        # On a busy machine a server that is well can take a second to be reached.
+        monkeypatch.setattr(redis_clients, "CONNECT_TIMEOUT_S", PATIENCE)
         server: RedisServer = request.getfixturevalue("redis")
         db = next(databases)
         made = World(server.url.removesuffix("/0") + f"/{db}", tmp_path, server, db)
