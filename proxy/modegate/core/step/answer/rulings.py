@@ -99,6 +99,11 @@ def _by_arguments(readings: Sequence[ToolCall], offer: Offer, now: ModesInForce)
     return any(ruling.judgement.verdict is not Verdict.RELEASE for ruling in rulings)
 
 
+def _known(offer: Offer, now: ModesInForce) -> ModesInForce:
+    """Return what the session stands under, which is read anew for each call, with what is known of commands."""
+    return offer.in_force if now.modes == offer.in_force.modes else now
+
+
 def _strictest(reading: ToolCall, offer: Offer, now: ModesInForce) -> Ruling:
     rulings = [Ruling(*in_force.judge(reading)) for in_force in (offer.in_force, now)]
     counted = [ruling for ruling in rulings if ruling.force is not None]
@@ -124,6 +129,10 @@ def rule_on(call: Gathered, offer: Offer, now: ModesInForce, *, ended: bool) -> 
         readings = [ToolCall(family, None)]
     if any(reading.name in (EXIT_TOOL, offer.native) for reading in readings):
         return _exit_ruling(call, readings, offer, now, ended=ended)
+    if (
+        now.modes == offer.in_force.modes
+    ):  # read anew for each call; what was found of commands holds
+        now = offer.in_force
     rulings = [_strictest(reading, offer, now) for reading in readings]
     strictest = max(rulings, key=lambda ruling: STRICTNESS[ruling.judgement.verdict])
     verdict = strictest.judgement.verdict
