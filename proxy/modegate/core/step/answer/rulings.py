@@ -100,7 +100,7 @@ def _by_arguments(readings: Sequence[ToolCall], offer: Offer, now: ModesInForce)
 
 
 def _known(offer: Offer, now: ModesInForce) -> ModesInForce:
-    """Return what the session stands under, which is read anew for each call, with what is known of commands."""
+    """Return what the session stands under, read anew for each call, with what is known of commands."""
     return offer.in_force if now.modes == offer.in_force.modes else now
 
 
@@ -129,10 +129,7 @@ def rule_on(call: Gathered, offer: Offer, now: ModesInForce, *, ended: bool) -> 
         readings = [ToolCall(family, None)]
     if any(reading.name in (EXIT_TOOL, offer.native) for reading in readings):
         return _exit_ruling(call, readings, offer, now, ended=ended)
-    if (
-        now.modes == offer.in_force.modes
-    ):  # read anew for each call; what was found of commands holds
-        now = offer.in_force
+    now = _known(offer, now)
     rulings = [_strictest(reading, offer, now) for reading in readings]
     strictest = max(rulings, key=lambda ruling: STRICTNESS[ruling.judgement.verdict])
     verdict = strictest.judgement.verdict
