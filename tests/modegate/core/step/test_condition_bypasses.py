@@ -241,3 +241,12 @@ def test_the_model_is_told_which_argument_and_why(speech: Speech) -> None:
     agent.step(turn([("sh", js(cmd="sort -o b a"))], 1), Turn("Fine."))
     (refusal,) = [entry.text for entry in agent.told() if entry.kind == "result"]
     assert 'tools[0] allow "sh" does not cover it: argument `cmd`: `sort -o` writes' in refusal
+
+
+@pytest.mark.parametrize("speech", SPEECHES, ids=str)
+def test_all_calls_of_an_answer_may_have_so_many_words_of_commands(speech: Speech) -> None:
+    """Each of them is read, also where the modes in force are read anew between two calls."""
+    commands = [f"ls {at}" + " a" * 900 for at in range(6)]
+    agent = Agent(speech, RULES, tools=TOOLS)
+    agent.step(turn([("sh", js(cmd=one)) for one in commands], 1))
+    assert told(agent) == [("sh", {"cmd": one}) for one in commands[:4]]
