@@ -26,7 +26,7 @@ _VALUES = {
     "od": "-A -j -N -S -t -w --address-radix --skip-bytes --read-bytes --strings --format --endian",
     "hexdump": "-e -f -n -s --format --format-file --length --skip",
     "hd": "-e -f -n -s --format --format-file --length --skip",
-    "xxd": "-c -g -l -n -o -s -cols -groupsize -len -name -seek",
+    "xxd": "-c -g -l -n -o -s -cols -groupsize -len -name -seek -skip",
     "strings": "-n -t -e -T -s --bytes --radix --encoding --target --output-separator",
     "column": "-c -s -o -N -l -R -T -W -E -H -O -n -p -r -i --separator",
     "tac": "-s --separator",
@@ -36,14 +36,16 @@ _VALUES = {
     "b2sum": "-l --length",
     "base64": "-w -b --wrap --break",
     "base32": "-w -b --wrap --break",
-    "sort": "-k -t -S -T -o --key --field-separator --buffer-size --parallel --batch-size --sort",
+    "sort": "-k -t -S -T -o --key --field-separator --buffer-size --parallel --batch-size --sort"
+    " --random-source",
     "shuf": "-n --head-count -i --input-range --random-source -o",
     "uniq": "-f -s -w --skip-fields --skip-chars --check-chars",
     "grep": "-e -f -A -B -C -m -D -d --regexp --file --context --after-context --before-context"
-    " --max-count --include --exclude --exclude-dir --label --color --colour --binary-files",
+    " --max-count --include --exclude --exclude-dir --exclude-from --include-dir --label --color --colour"
+    " --binary-files --devices --directories --group-separator",
     "sed": "-e -l --expression --line-length",
     "awk": "-F -v -f -e --field-separator --assign",
-    "jq": "--indent -L",
+    "jq": "--indent -L --library-path",
     "yq": "--indent --input-format --output-format -I -o -p",
     "bat": "-H -l -m -r --language --line-range --highlight-line --map-syntax --style --theme --tabs --wrap"
     " --color --decorations --paging --terminal-width --file-name --diff-context --italic-text",
@@ -81,6 +83,11 @@ _GIVEN = {
     "sed": re.compile(r"-(?:(?!l)[A-Za-z])*e|--expression\b"),
 }
 """Options that take the pattern's place among the operands."""
+_OF_A_FILE = (
+    *("f", "file", "--exclude-from", "--random-source"),
+    *("--include-dir", "--devices", "--directories", "--group-separator", "-skip"),
+)
+"""What options end in whose value is a file that is read, or could be one to another version."""
 _NO_INPUT = {
     "grep": re.compile(r"-(?:(?![ABCDdefm])[A-Za-z])*[rR]|--(?:dereference-)?recursive\Z"),
     "shuf": re.compile(r"-[ei]|--(?:echo|input-range)\b"),
@@ -95,7 +102,7 @@ _READERS = words(
     " numfmt"
 )
 _NAMING_FILES = _READERS | words("tar gtar bsdtar file xxd rg ag ack")
-_TWO_WORDS = words("--arg --argjson --slurpfile --rawfile")
+_TWO_WORDS = words("--arg --argjson --argfile --slurpfile --rawfile")
 _NO_FILES = words("--args --jsonargs")
 """Options of jq: of its operands two are a variable's, or none behind it is a file."""
 _BEGIN = re.compile(r"\s*BEGIN\s*\{[^{}]*\}\s*\Z")
@@ -115,7 +122,7 @@ def why_reads_input(run: Sequence[Word]) -> str:
     files, options = _parted(run[1:], values)
     if any(_matched(_NO_INPUT.get(name, _ANY), one) or _ANY.match(one) for one in options):
         return ""
-    if any(map(names_input, files)) or _patterns_from_input(name, run):
+    if any(map(names_input, files)) or _file_from_input(name, run):
         return _told(run[0].text)
     if name not in _READERS or (name == "awk" and files and _BEGIN.match(files[0])):
         return ""
@@ -138,12 +145,12 @@ def _told(program: str) -> str:
     return f"`{program}` would wait for input here; give it a file, or a pipe in front"
 
 
-def _patterns_from_input(name: str, run: Sequence[Word]) -> bool:
-    """Return whether grep takes its patterns from its input: `-f -`."""
+def _file_from_input(name: str, run: Sequence[Word]) -> bool:
+    """Return whether an option could take a file from the input: `grep -f -`."""
     texts = [word.text for word in run]
-    return name == "grep" and any(
-        (names_input(behind) and one.startswith("-") and one.endswith(("f", "file")))
-        or one.endswith(("f-", "--file=-"))
+    return name in ("grep", "sort", "xxd") and any(
+        (names_input(behind) and one.startswith("-") and one.endswith(_OF_A_FILE))
+        or one.endswith(("f-", "--file=-", "--exclude-from=-"))
         for one, behind in pairwise([*texts, ""])
     )
 

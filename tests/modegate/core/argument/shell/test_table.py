@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from modegate.core.argument.shell import standard_input
 from modegate.core.argument.shell.entry import Entry
 from modegate.core.argument.shell.programs import STANDARD
 from support.command_table import PAGE, page_with_table, walk
@@ -41,3 +42,14 @@ def test_no_entry_contradicts_itself(name: str, entry: Entry) -> None:
 def test_the_table_knows_no_program_that_runs_what_stands_behind_it() -> None:
     runners = {"sh", "dash", "fish", "env", "xargs", "sudo", "eval", "exec", "nohup", "less", "man"}
     assert runners.isdisjoint(STANDARD.entries)
+
+
+def test_who_reads_input_knows_the_values_that_the_table_knows() -> None:
+    """Else an option's value would count as the file that a program is to read: `xxd -l 5 -skip 0`."""
+    lacking = {
+        name: STANDARD.entries[name].values - frozenset(known.split())
+        for name, known in standard_input._VALUES.items()
+    }
+    # Behind these jq has a variable's name, or its program is a file: `why_reads_input` counts so.
+    jq = {"--arg", "--argjson", "--argfile", "--slurpfile", "--rawfile", "-f", "--from-file"}
+    assert {name: left for name, left in lacking.items() if left} == {"jq": jq}
