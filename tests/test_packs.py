@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from modegate.core.argument.globs import is_glob
 from modegate.core.policy.file.packs import Pack
 from modegate.core.policy.mistakes.dead_rules import dead_rules
 from modegate.core.policy.mistakes.known_tools import known_tools
 from modegate.core.policy.model import Effect, Rule
-from modegate.core.policy.names import is_glob
 from modegate.core.policy.when import When
 from modegate.server.packs import shipped_packs
 

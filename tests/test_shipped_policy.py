@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from modegate.core.argument.globs import is_glob
 from modegate.core.ids import DEFAULT_MODE, ModeId, ToolName
 from modegate.core.policy.judge import ToolCall, Verdict, judge, may_offer
 from modegate.core.policy.model import EXIT_TOOL, Limits, Sessions
-from modegate.core.policy.names import is_glob
 from support.policies import KEYS, parse
 
 TEXT = (Path(__file__).parents[1] / "policies.yaml").read_text()

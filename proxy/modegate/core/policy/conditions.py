@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from modegate.core.argument.globs import glob_matches
 from modegate.core.argument.understanding import NotUnderstood
 from modegate.core.policy.findings import (
     MET,
@@ -23,7 +24,6 @@ from modegate.core.policy.findings import (
     unclear,
     unmet,
 )
-from modegate.core.policy.names import glob_matches
 
 MAX_WORK = 2**24
 """Characters that the globs of one condition look at: a text's length times their number."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from modegate.core.argument.globs import glob_matches, is_glob
 from modegate.core.errors import BadSession, ModeGone, SessionUnreadable
 from modegate.core.ids import DEFAULT_MODE, ModeId, Seq, SessionId, Tenant, ToolName
 from modegate.core.log.fold import State
@@ -18,7 +19,6 @@ from modegate.core.policy import judge as verdicts
 from modegate.core.policy.findings import Commands
 from modegate.core.policy.judge import Judgement, ToolCall, Verdict
 from modegate.core.policy.model import Effect, Mode, Policy
-from modegate.core.policy.names import glob_matches, is_glob
 
 MAX_CHAIN = 8
 """Sessions in a chain of parents; agents measured nest five deep."""

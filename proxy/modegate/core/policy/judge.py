@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 from typing import TYPE_CHECKING, Any
 
+from modegate.core.argument.globs import glob_matches, is_glob
 from modegate.core.argument.understanding import quoted
 from modegate.core.ids import ToolName
 from modegate.core.policy.findings import MET, Answer, Commands
 from modegate.core.policy.model import EXIT_TOOL, NATIVE_EXITS, Effect, Mode, Rule
-from modegate.core.policy.names import MAX_NAME, glob_matches, is_glob, misspelled, similar
+from modegate.core.policy.names import MAX_NAME, misspelled, similar
 from modegate.core.policy.understood import Calls
 from modegate.core.policy.when import Match
 

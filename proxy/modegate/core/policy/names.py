@@ -1,9 +1,4 @@
-"""How a policy names tools: globs, and names that some client could take for one another.
-
-In a glob `*` is any run of characters, `?` is any one, and everything else stands for itself.
-There are no character classes (`[` is a bracket) and no case folding. A match is anchored at both ends,
-compares code points, and gives newlines no meaning: a tool name with a line break behind it, or a command of
-several lines, is seen whole.
+"""Names of tools that some client could take for one another.
 
 Models misspell the names of tools, and agents repair them before they run the call: the case (OpenCode,
 Kilo), spaces, `-` and `_`, what a model puts in front (`functions.write`, `default_api:write`) or behind
@@ -12,15 +7,14 @@ Kilo), spaces, `-` and `_`, what a model puts in front (`functions.write`, `defa
 
 from __future__ import annotations
 
-import fnmatch
 import re
 import unicodedata
 from functools import lru_cache
 
+from modegate.core.argument.globs import glob_matches, is_glob
+
 CACHED = 8192
 """Names of which the spellings are kept."""
-PATTERNS_CACHED = 4096
-"""Compiled patterns kept; more than any policy names, since a reload brings the same ones again."""
 
 MAX_NAME = 1024
 """Characters; a longer name is similar to none, and is not read as a call at all."""
@@ -30,24 +24,6 @@ _BEHIND = re.compile(r"(?:<\|.*|[:#]\d+)\Z", re.DOTALL)
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _BETWEEN = re.compile(r"[^\w*?]+|_+")
 _OTHER = re.compile(r"[\W_]+")
-
-
-def is_glob(pattern: str) -> bool:
-    """Return whether a pattern stands for more than one name."""
-    return "*" in pattern or "?" in pattern
-
-
-def glob_matches(pattern: str, text: str) -> bool:
-    if not is_glob(pattern):
-        return pattern == text  # most patterns are names, and each request asks of every tool
-    return _compiled(pattern).fullmatch(text) is not None
-
-
-@lru_cache(maxsize=PATTERNS_CACHED)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    # `translate` tries nothing twice (atomic groups), so `*a*a*a*b` does not take time that grows with a
-    # power of the argument's length.
-    return re.compile(fnmatch.translate(pattern.replace("[", "[[]")))
 
 
 @lru_cache(maxsize=CACHED)

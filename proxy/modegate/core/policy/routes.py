@@ -11,9 +11,9 @@ from urllib.parse import unquote
 
 import msgspec
 
+from modegate.core.argument.globs import glob_matches
 from modegate.core.endpoints import Api, Apis, Endpoint
 from modegate.core.errors import BadRequest, DialectName
-from modegate.core.policy.names import glob_matches
 from modegate.core.policy.upstreams import Route
 from modegate.core.wire.headers import Headers, get_one
 from modegate.core.wire.request_body import RequestBody

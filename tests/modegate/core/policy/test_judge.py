@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modegate.core.argument.globs import glob_matches
 from modegate.core.ids import ModeId, ToolName
 from modegate.core.policy.conditions import Equals, Glob, OneOf
 from modegate.core.policy.judge import ToolCall, Verdict, judge, may_offer
 from modegate.core.policy.model import EXIT_TOOL, Effect, Mode, Rule
-from modegate.core.policy.names import glob_matches
 from modegate.core.policy.when import When
 
 ALLOW, ASK, DENY = Effect.ALLOW, Effect.ASK, Effect.DENY

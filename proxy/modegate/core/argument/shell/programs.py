@@ -6,11 +6,11 @@ aliases and functions of the agent's shell, its `PATH` and environment, and the 
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from modegate.core.argument.globs import glob_matches
 from modegate.core.argument.shell.entry import Entry, Read
 from modegate.core.argument.shell.options import read, shown
 from modegate.core.argument.shell.table import ENTRIES
@@ -119,11 +119,7 @@ def _why_not_operands(label: str, entry: Entry, found: Read) -> str:
 
 
 def _fits(text: str, globs: tuple[str, ...]) -> bool:
-    """Return whether one of the globs matches all of the text; only `*` and `?` are special."""
-    return any(
-        re.fullmatch(fnmatch.translate(glob.replace("[", "[[]")), text) is not None
-        for glob in globs
-    )
+    return any(glob_matches(glob, text) for glob in globs)
 
 
 def _put(entries: Mapping[str, Entry], path: list[str], entry: Entry | None) -> dict[str, Entry]:

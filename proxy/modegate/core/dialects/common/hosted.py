@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
+from modegate.core.argument.globs import glob_matches
 from modegate.core.dialects.common.body import Body
 from modegate.core.errors import BadRequest
 from modegate.core.ids import ToolName
 from modegate.core.policy.in_force import ModesInForce
-from modegate.core.policy.names import glob_matches
 from modegate.core.wire.arguments import spelling, words
 
 _KEYS_OF = {

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from modegate.core.argument.globs import glob_matches, is_glob
 from modegate.core.policy.judge import rule_label
 from modegate.core.policy.model import Effect, Rule
-from modegate.core.policy.names import glob_matches, is_glob
 
 MAX_COMPARED = 100_000
 """Pairs of rules of one mode that are compared; far more than any real mode has."""

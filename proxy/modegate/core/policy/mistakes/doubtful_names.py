@@ -6,10 +6,11 @@ import re
 from collections.abc import Collection, Iterator
 from functools import cache
 
+from modegate.core.argument.globs import is_glob
 from modegate.core.policy.mistakes.dead_rules import Finding, named
 from modegate.core.policy.mistakes.known_tools import known_tools
 from modegate.core.policy.model import EXIT_TOOL, Effect, Rule
-from modegate.core.policy.names import folded, is_glob, misspelled
+from modegate.core.policy.names import folded, misspelled
 
 LONGEST = 64
 """Characters of a name that is compared with others."""

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from modegate.core.argument.globs import glob_matches
 from modegate.core.dialects.common.hosted import CARRIERS, MODELS_RUN, PROVIDER_KEEPS, PROVIDER_RUNS
 from modegate.core.policy.model import Effect, Policy, Rule
-from modegate.core.policy.names import glob_matches
 from support.playbook import Session, mode, policy, request, said, tool
 
 USER = {"role": "user", "content": "rename foo"}

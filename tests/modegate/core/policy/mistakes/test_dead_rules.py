@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modegate.core.argument.globs import glob_matches
 from modegate.core.ids import ModeId, ToolName
 from modegate.core.policy.file.problems import PolicyProblems
 from modegate.core.policy.judge import ToolCall, Verdict, judge
 from modegate.core.policy.mistakes import dead_rules as module
 from modegate.core.policy.mistakes.dead_rules import common, covers, dead_rules
 from modegate.core.policy.model import Effect, Mode, Rule
-from modegate.core.policy.names import glob_matches
 from support.policies import parse
 
 FILE = "modes:\n  plan:\n    section: x\n    tools:\n"

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modegate.core.argument.globs import glob_matches
 from modegate.core.policy.conditions import Equals
 from modegate.core.policy.model import Effect, Policy, Rule
-from modegate.core.policy.names import glob_matches
 from modegate.core.policy.when import When
 from support.asked import (
     USER,

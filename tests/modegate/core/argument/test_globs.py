@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modegate.core.policy.names import glob_matches
+from modegate.core.argument.globs import glob_matches
 
 
 @pytest.mark.parametrize(
