@@ -65,7 +65,7 @@ def why_not(words: Sequence[Word], programs: Programs) -> str:
     folder = _FOLDER.match(words[0].text)
     name = words[0].text[folder.end() :] if folder else words[0].text
     entry = programs.entries.get(name)
-    if entry is None or words[0].glob or words[0].expands:
+    if entry is None or words[0].varies:
         return f"`{shown(words[0].text)}` is not among the programs known to only read"
     return _why_not(name, entry, words[1:])
 

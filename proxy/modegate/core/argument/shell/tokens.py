@@ -124,7 +124,7 @@ def _sign(source: str, sign: re.Match[str]) -> Token:
 
 def _input(source: str, sign: re.Match[str]) -> Token:
     word, end = read_word(source, sign.end())
-    if word.glob or word.expands:
+    if word.varies:
         raise NotUnderstood("`<` takes one file, written out")
     if names_input(word.text):
         raise NotUnderstood(f"{quoted('< ' + word.text)} is what the shell itself may read")

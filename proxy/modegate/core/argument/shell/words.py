@@ -30,6 +30,11 @@ class Word:
     expands: bool = False
     """`$HOME`, `$PWD` or `~` is its head, or `$?`, which is a number, is in it."""
 
+    @property
+    def varies(self) -> bool:
+        """Whether the program may get something else than `text`."""
+        return self.glob or self.expands
+
 
 ENDS = " \n;|&<>()"
 """What ends a word where it is not quoted."""

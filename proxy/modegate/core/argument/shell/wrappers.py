@@ -57,7 +57,7 @@ def plain_name(word: Word) -> str:
     if word.text == "[" and not word.quoted:
         return word.text
     match = _NAME.match(word.text)
-    if match is None or word.quoted or word.glob or word.expands:
+    if match is None or word.quoted or word.varies:
         raise NotUnderstood(f"{quoted(word.text)} is no plain name of a program")
     return match[1]
 
@@ -81,7 +81,7 @@ def _behind_option(
     name: str, options: dict[str, re.Pattern[str] | None], words: Sequence[Word], at: int
 ) -> int:
     option, joined, value = words[at].text.partition("=")
-    if option not in options or words[at].glob or words[at].expands:
+    if option not in options or words[at].varies:
         raise NotUnderstood(f"{quoted(f'{name} {option}')} is not read")
     wanted = options[option]
     if wanted is None:

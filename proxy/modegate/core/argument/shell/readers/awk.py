@@ -51,7 +51,7 @@ def why_not_awk(found: Read) -> str:
         known = {"--help", "--version"} & {name for name, _ in found.options}
         return "" if known else "`awk` needs a program"
     program = found.operands[0]
-    if program.glob or program.expands:
+    if program.varies:
         return "a program of `awk` must be quoted"
     if any(word.text.startswith("/inet") for word in found.operands[1:]):
         return "`/inet…` is a connection to `gawk`"

@@ -41,7 +41,7 @@ def why_not_printf(found: Read) -> str:
     if not operands:
         return "`printf` needs a format"
     form = operands[0]
-    if form.glob or form.expands:
+    if form.varies:
         return "the format of `printf` must be quoted"
     computes = False
     at = form.text.find("%")

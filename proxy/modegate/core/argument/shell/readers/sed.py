@@ -53,7 +53,7 @@ def why_not_sed(found: Read) -> str:
             known = {"--help", "--version"} & {name for name, _ in found.options}
             return "" if known else "`sed` needs a script"
         script = found.operands[0]
-        if script.glob or script.expands:
+        if script.varies:
             return "a script of `sed` must be quoted"
         scripts = [script.text]
     return next((why for script in scripts if (why := _why_not_script(script))), "")
